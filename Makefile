@@ -9,15 +9,16 @@ LOCKED := --quiet --no-deps --require-hashes
 FRAMEWORKS := .venv-adapters
 FRAMEWORKS_LOCK := tests/adapters/requirements.lock
 UV     ?= uv
-COMPILE = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
-          --no-annotate --constraint constraints.txt pyproject.toml --extra daemon --extra mcp --extra postgres --group build
+COMPILE_ONLY = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+          --no-annotate --constraint constraints.txt
+COMPILE = $(COMPILE_ONLY) pyproject.toml --extra daemon --extra mcp --extra postgres --group build
 
 # Every process of a run would compile everything anew.
 unexport PYTHONDONTWRITEBYTECODE
 
 CHECKS := types format lint contracts generated locked vendored
 
-.PHONY: run demo test quick fuzz fuzz-parser fuzz-parser-c hosts adapters style check $(CHECKS) rewritten coverage bench docs lock coverage-of-seeds clean
+.PHONY: run demo test quick fuzz fuzz-parser fuzz-parser-c hosts adapters packages deb deb-test style check $(CHECKS) rewritten coverage bench docs lock coverage-of-seeds clean
 
 run: $(READY)
 	@$(BIN)/safetyd run $(ARGS)
@@ -51,10 +52,23 @@ fuzz-parser-c: $(TOOLS)
 hosts: $(TOOLS)
 	$(BIN)/python -m pytest -q -m hosts tests/hosts/real $(ARGS)
 
+# Real installs: the commands of the Containerfile, and the wheel with pip, uv and pipx. It prints sizes.
+packages: $(TOOLS)
+	$(BIN)/python -m pytest -q -s -m packages tests/packages $(ARGS)
+
 # The adapters with the real frameworks, and stand-ins for their models: ARGS="-k langchain".
 adapters: $(FRAMEWORKS)/.ready
 	$(FRAMEWORKS)/bin/mypy --cache-dir $(FRAMEWORKS)/.mypy_cache safetyd/adapters
 	$(FRAMEWORKS)/bin/python -m pytest -q tests/adapters $(ARGS)
+
+# A Debian package in dist/, for the system's Python: ARGS="--python /usr/bin/python3".
+deb: $(READY)
+	@$(BIN)/python -m deb.build_package $(ARGS)
+
+# Builds the package, installs it in a copy of this machine in memory, runs it and purges it. Needs root.
+deb-test: $(TOOLS)
+	@./tests/system-packages deb
+	$(BIN)/python -m pytest -q -m deb tests/deb $(ARGS)
 
 # Types take longest, and everything else is done beside them.
 style: $(TOOLS)
@@ -102,6 +116,8 @@ docs: $(TOOLS)
 # After a change of dependencies or of constraints.txt.
 lock:
 	$(COMPILE) --output-file requirements.lock
+	$(COMPILE_ONLY) pyproject.toml --extra server --extra postgres --output-file requirements-server.lock
+	$(COMPILE_ONLY) --group build --group sources --output-file requirements-build.lock
 	$(COMPILE) --group dev --output-file requirements-dev.lock
 	$(COMPILE) --group adapters --extra pydantic-ai --extra langchain --extra openai-agents \
 		--extra claude-agent-sdk --output-file $(FRAMEWORKS_LOCK)

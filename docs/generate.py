@@ -67,7 +67,7 @@ Messages are JSON in UTF-8, times RFC 3339. One message has at most {MAX_MESSAGE
 fields are ignored, except in a proposal: there they are stored and part of the digest. The prefix
 `safety.v1` is the setting `bus.prefix`.
 
-The last token of the subject names the sender, and the server enforces it. There are four
+The last token of the subject names the sender, and the server enforces it. There are five
 accounts, connected only by service and stream imports:
 
 - **SAFETY**: only the daemon. JetStream, and with it the journal, exists only here.
@@ -80,6 +80,8 @@ accounts, connected only by service and stream imports:
 - **HUMANS**: one key for each operator. An operator may publish `review`, `control` and `query`
   under its own name, and receive every `event` and `state`, and its inbox `_INBOX.op.<name>.>`. An
   observer may publish only `query`.
+- **RELAYS**: one key for each relay. A relay may publish `link` under its own name, and receive its
+  inbox `_INBOX.relay.<name>.>`. These messages are internal to safetyd.
 
 Only the daemon can read the journal `safety.v1.journal.0`. Its lines are those of the audit files:
 schemas/audit_line.json without `hash`.

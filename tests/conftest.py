@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, settings
 
 from safetyd.console.terminal_text import CTRL_C
 from safetyd.host import ENDPOINT, Endpoint
+from tests.cluster_node import node, start_node  # noqa: F401 - fixtures for all
 from tests.forked_process import ForkedProcess
 from tests.postgres_server import postgres, schema  # noqa: F401 - fixtures for all
 from tests.servers import client, jetstream  # noqa: F401 - fixtures for all
@@ -57,6 +58,7 @@ burst = 1_000_000_000
 tokens_per_minute = 1_000_000_000
 burst = 1_000_000_000
 """
+ONLY_IF_NAMED: Final = ("hosts", "deb")  # marks of tests that `make test` leaves out
 MEASURED: Final = "COVERAGE_PROCESS_CONFIG"
 LAST_WORD: Final = CTRL_C.encode()
 
@@ -66,8 +68,16 @@ _OURS: Final = (
 )
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Start journeys first: they take longest, and should not run alone at the end."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out slow tests that the expression of `-m` does not name, and start journeys first.
+
+    Journeys take longest, and should not run alone at the end.
+    """
+    unnamed = [mark for mark in ONLY_IF_NAMED if mark not in config.option.markexpr]
+    left_out = [item for item in items if any(map(item.get_closest_marker, unnamed))]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
     items.sort(key=lambda item: "journeys" not in item.path.parts)
 
 

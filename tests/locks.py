@@ -20,10 +20,16 @@ from tests.checkout import ROOT
 RUNTIME: Final = "requirements.lock"
 ALL: Final = "requirements-dev.lock"
 ADAPTERS: Final = "tests/adapters/requirements.lock"
-FILES: Final = ("constraints.txt", RUNTIME, ALL, ADAPTERS)
+# For the image (Containerfile): what builds the wheel, and a daemon without optional packages.
+BUILD: Final = "requirements-build.lock"
+SERVER: Final = "requirements-server.lock"
+LOCKS: Final = (RUNTIME, ALL, ADAPTERS, BUILD, SERVER)
+FILES: Final = ("constraints.txt", *LOCKS)
 # Extras, and a group of tools, that only `make adapters` installs.
 FRAMEWORKS: Final = ("pydantic-ai", "langchain", "openai-agents", "claude-agent-sdk")
 FRAMEWORK_TOOLS: Final = "adapters"
+# A group of tools that only the image installs.
+SOURCE_TOOLS: Final = "sources"
 # Part of every virtual environment, and built here.
 UNLOCKED: Final = frozenset({"pip", "setuptools", "safetyd"})
 
@@ -37,15 +43,17 @@ Versions = Mapping[str, str]
 def problems(root: Path = ROOT) -> Iterator[str]:
     texts = {name: (root / name).read_text() for name in FILES}
     locked = {name: versions(texts[name]) for name in FILES}
-    for name in (RUNTIME, ALL, ADAPTERS):
+    for name in LOCKS:
         yield from _unhashed(name, texts[name])
         yield from _other_versions(name, locked[name], locked["constraints.txt"])
     yield from (f"{name} has an address in it" for name in FILES if "://" in texts[name])
-    missing = locked["constraints.txt"].keys() - locked[ALL].keys() - locked[ADAPTERS].keys()
+    missing = locked["constraints.txt"].keys() - set(chain(*(locked[name] for name in LOCKS)))
     yield from (f"{name} is in constraints.txt and not in {ALL}" for name in sorted(missing))
     project = tomllib.loads((root / "pyproject.toml").read_text())
     yield from _undeclared(project, locked)
     yield from _not_installed_as_locked(locked[ALL])
+    for name in (BUILD, SERVER):
+        yield from _incomplete(name, locked[name])
 
 
 def versions(text: str) -> Versions:
@@ -72,12 +80,15 @@ def _undeclared(project: Mapping[str, Any], locked: Mapping[str, Versions]) -> I
     extras, groups = project["project"]["optional-dependencies"], project["dependency-groups"]
     usual = [lines for name, lines in extras.items() if name not in FRAMEWORKS]
     runtime = _parsed(project["project"]["dependencies"], *usual)
-    tools = _parsed(*(lines for name, lines in groups.items() if name != FRAMEWORK_TOOLS))
+    elsewhere = (FRAMEWORK_TOOLS, SOURCE_TOOLS)
+    tools = _parsed(*(lines for name, lines in groups.items() if name not in elsewhere))
     adapters = _parsed(*(extras[name] for name in FRAMEWORKS))
     wanted = {
         RUNTIME: runtime,
         ALL: [*runtime, *tools],
         ADAPTERS: [*runtime, *adapters, *_parsed(groups[FRAMEWORK_TOOLS])],
+        BUILD: [*_parsed(groups["build"]), *map(Requirement, groups[SOURCE_TOOLS])],
+        SERVER: _parsed(project["project"]["dependencies"], extras["server"], extras["postgres"]),
     }
     for lock, needed in wanted.items():
         for one in needed:
@@ -93,7 +104,9 @@ def _undeclared(project: Mapping[str, Any], locked: Mapping[str, Versions]) -> I
 
 
 def _parsed(*lines: list[str]) -> list[Requirement]:
-    return [Requirement(line) for line in chain(*lines)]
+    """Parse requirements, except extras that only name other extras of safetyd."""
+    found = map(Requirement, chain(*lines))
+    return [one for one in found if one.name not in UNLOCKED]
 
 
 def _not_installed_as_locked(locked: Versions) -> Iterator[str]:
@@ -102,11 +115,22 @@ def _not_installed_as_locked(locked: Versions) -> Iterator[str]:
         name = canonicalize_name(one.name)
         if name not in UNLOCKED and locked.get(name) != one.version:
             yield f"{name} {one.version} is installed, {locked.get(name, 'nothing')} is locked"
-        for line in one.requires or ():
-            needed = Requirement(line)
-            marker, wanted = needed.marker, canonicalize_name(needed.name)
-            if (marker is None or marker.evaluate({"extra": ""})) and wanted not in locked:
-                yield f"{name} requires {wanted}, which is not locked"
+        yield from _unlocked(one, locked)
+
+
+def _incomplete(lock: str, locked: Versions) -> Iterator[str]:
+    """Yield requirements of locked distributions that the same lock does not have."""
+    for one in metadata.distributions():
+        if canonicalize_name(one.name) in locked:
+            yield from (f"{lock}: {problem}" for problem in _unlocked(one, locked))
+
+
+def _unlocked(one: metadata.Distribution, locked: Versions) -> Iterator[str]:
+    for line in one.requires or ():
+        needed = Requirement(line)
+        marker, wanted = needed.marker, canonicalize_name(needed.name)
+        if (marker is None or marker.evaluate({"extra": ""})) and wanted not in locked:
+            yield f"{canonicalize_name(one.name)} requires {wanted}, which is not locked"
 
 
 if __name__ == "__main__":

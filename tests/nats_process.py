@@ -30,8 +30,10 @@ class NatsProcess:
         self._port = self._port_when_ready()
 
     def stop(self) -> None:
-        self._process.kill()
-        self._process.communicate()
+        """Kill the server. Calling it again does nothing."""
+        if self._process.returncode is None:
+            self._process.kill()
+            self._process.communicate()
 
     def move(self) -> None:
         """Restart on another port."""

@@ -33,7 +33,7 @@ def build_wheel(directory: Path) -> Path:
 
 
 class WheelInstall:
-    """A virtual environment with the safetyd wheel, with or without one of its extras."""
+    """A virtual environment with the safetyd wheel, and with extras such as `server,postgres`."""
 
     def __init__(self, directory: Path, wheel: Path, extra: str = "") -> None:
         self.directory = directory
@@ -103,7 +103,8 @@ class WheelInstall:
 
     def _link_dependencies(self, requires: list[str], extra: str) -> None:
         found: dict[str, metadata.Distribution] = {}
-        _collect(requires, {"", extra}, found)
+        _collect(requires, {"", *extra.split(",")}, found)
+        self.packages = {"safetyd", *found}
         for one in found.values():
             for name in {file.parts[0] for file in one.files or ()} - {"..", "__pycache__"}:
                 link = self.site / name

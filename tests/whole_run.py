@@ -72,7 +72,10 @@ class WholeRun:
         print("\nLongest files, in seconds:")
         for seconds, file in longest(self._record, LONGEST):
             print(f"{seconds:7.1f}  {file}")
-        print("\nNot run: real coding agents (make hosts), real frameworks (make adapters)")
+        print(
+            "\nNot run: real coding agents (make hosts), frameworks (make adapters), installs with"
+        )
+        print("packages from the index (make packages), and the Debian package (make deb-test)")
         if self.problems:
             print("\nfailed:", *self.problems, sep="\n  ", file=sys.stderr)
             return 1

@@ -72,9 +72,15 @@ class AgentSettings(Protocol):
 
     def has_key(self, agent: str) -> bool: ...
 
+    def is_refused(self, agent: str) -> bool: ...
+
 
 class AgentService:
-    """Serves the agents of one connection: agents with keys, or anonymous agents."""
+    """Serves the agents of one connection: agents with keys, or anonymous agents.
+
+    `replaceable` is True if another daemon can take over. Then refusals with the cause
+    `unavailable` ask the agent to send its message again.
+    """
 
     def __init__(  # noqa: PLR0913 - the parts of the daemon that a proposal meets
         self,
@@ -91,6 +97,7 @@ class AgentService:
         keyless: bool,
         problem: Callable[[], str],
         boot_id: str,
+        replaceable: bool = False,
     ) -> None:
         self._publisher = publisher
         self._mailbox = mailbox
@@ -103,6 +110,7 @@ class AgentService:
         self._clock = clock
         self._keyless = keyless
         self._problem = problem
+        self._replaceable = replaceable
         self._id = f"{boot_id}{'k' if keyless else 'n'}"
         self._made = 0
         self._looked = 0.0  # when health was last checked
@@ -198,7 +206,7 @@ class AgentService:
         if wanted is None:
             cause, reason = refused or ("malformed", "")
             self._count(agent, cause, reason)
-            self._publisher.answer(reply, not_granted(cause, reason))
+            self._publisher.answer(reply, not_granted(cause, reason, retry=self._may_retry(cause)))
             return
         plan = claim(agent, wanted, self._new_id(), keyless=self._keyless)
         answers: list[ClaimResult] = []
@@ -234,7 +242,7 @@ class AgentService:
 
     def _not_permitted(self, agent: str, reply: bytes, cause: Cause, reason: str) -> None:
         self._count(agent, cause, reason)
-        self._publisher.answer(reply, not_permitted(cause, reason))
+        self._publisher.answer(reply, not_permitted(cause, reason, retry=self._may_retry(cause)))
 
     def _holds(self, envelope: ProposalEnvelope) -> bool:
         """Hold the reply until the request is answered, if the agent waits. Return True if held."""
@@ -305,6 +313,8 @@ class AgentService:
         """Return why this agent cannot propose now, or None."""
         if self._impostor(agent):
             return "malformed", _reserved(agent)
+        if self._settings.is_refused(agent):
+            return "malformed", _revoked(agent)
         if now - self._looked > LOOK_S:
             self._looked, self._found = now, self._problem()
         if self._found:
@@ -323,6 +333,8 @@ class AgentService:
             return "malformed", _no_name(name)
         if self._impostor(agent):
             return "malformed", _reserved(agent)
+        if self._settings.is_refused(agent):
+            return "malformed", _revoked(agent)
         problem = self._problem()
         if problem or self._mailbox.full:
             return "unavailable", problem or "too many messages are waiting; try again soon"
@@ -348,7 +360,8 @@ class AgentService:
 
     def _not_noted(self, agent: str, reply: bytes, cause: Cause, error: str) -> None:
         self._count(agent, cause, error)
-        self._publisher.answer(reply, Noted(ok=False, error=error, code=cause))
+        retry = self._may_retry(cause)
+        self._publisher.answer(reply, Noted(ok=False, error=error, code=cause, retry=retry))
 
     def _report(
         self, agent: str, telemetry: AnyTelemetry, reply: bytes, host: str
@@ -430,8 +443,9 @@ class AgentService:
         id_, digest = self._named(agent, payload, count)
         self._metrics.refused(cause)
         moment = self._clock.now()
+        retry = self._may_retry(cause)
         self._publisher.decide(
-            reply, refusal(agent, id_, cause, reason, digest=digest, moment=moment)
+            reply, refusal(agent, id_, cause, reason, digest=digest, retry=retry, moment=moment)
         )
         self._publisher.soon()
 
@@ -452,7 +466,13 @@ class AgentService:
         agent, id_ = envelope.agent, envelope.proposal.id or ""
         cause: Cause = "stopped" if why == "stopped" else "unavailable"
         decision = refusal(
-            agent, id_, cause, reason, digest=envelope.digest, moment=self._clock.now()
+            agent,
+            id_,
+            cause,
+            reason,
+            digest=envelope.digest,
+            retry=self._may_retry(cause),
+            moment=self._clock.now(),
         )
         envelope.publisher.decide(envelope.reply, decision)
         self._metrics.refused(cause)
@@ -460,6 +480,10 @@ class AgentService:
         self._mailbox.record(
             lambda moment: Withheld(at=moment.at, t=moment.t, agent=agent, id=id_, why=why)
         )
+
+    def _may_retry(self, cause: Cause) -> bool:
+        """Return True if the message may be accepted soon, by this daemon or by another one."""
+        return self._replaceable and cause == "unavailable"
 
     def _new_id(self) -> str:
         self._made += 1
@@ -487,6 +511,10 @@ def _reserved(agent: str) -> str:
         f"the name {agent} is reserved: connect with its key, propose over HTTP with its token, "
         "or use another name"
     )
+
+
+def _revoked(agent: str) -> str:
+    return f"{agent} has no key: it was revoked, or `safetyd agent add {agent}` was never run"
 
 
 def _no_name(name: str) -> str:

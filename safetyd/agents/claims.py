@@ -3,7 +3,7 @@
 from typing import Annotated, Final, Literal
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from safetyd.bus.codec import Malformed, read_given
 from safetyd.core.approvals.request import Request
@@ -29,6 +29,8 @@ class ClaimResult(msgspec.Struct, frozen=True, kw_only=True):
     granted: bool  # True: you, and nobody else, may act now.
     cause: ClaimCause  # The kind of reason, as a code for programs.
     reason: str  # Why the claim was not granted.
+    # True: safetyd cannot answer now, but may soon. Send the claim again.
+    retry: bool | UnsetType = UNSET
 
 
 _GRANTED: Final = ClaimResult(granted=True, cause="human_approved", reason="")
@@ -103,5 +105,5 @@ def _refused(cause: ClaimCause, reason: str) -> Carried[ClaimResult]:
     return Carried((), not_granted(cause, reason))
 
 
-def not_granted(cause: ClaimCause, reason: str) -> ClaimResult:
-    return ClaimResult(granted=False, cause=cause, reason=reason)
+def not_granted(cause: ClaimCause, reason: str, *, retry: bool = False) -> ClaimResult:
+    return ClaimResult(granted=False, cause=cause, reason=reason, retry=retry or UNSET)

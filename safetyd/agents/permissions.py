@@ -63,6 +63,8 @@ class PermissionResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     request_id: str | None = None  # The id of the pending request.
     requests: tuple[OwnRequest, ...] | None = None  # The answer to `open`.
     rollbacks: tuple[Rollback, ...] | None = None  # The answer to `rollbacks`.
+    # True: safetyd cannot answer now, but may soon. Send the message again with the same id.
+    retry: bool | None = None
 
 
 _decode = msgspec.json.Decoder(PermissionAsk).decode
@@ -138,8 +140,8 @@ def _timeout(request: Request | None) -> PermissionResult:
     )
 
 
-def not_permitted(cause: Cause, reason: str) -> PermissionResult:
-    return PermissionResult(approved=False, reason=reason, cause=cause)
+def not_permitted(cause: Cause, reason: str, *, retry: bool = False) -> PermissionResult:
+    return PermissionResult(approved=False, reason=reason, cause=cause, retry=retry or None)
 
 
 def _minutes(request: Request | None) -> float | None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 import msgspec
+from msgspec import UNSET
 
 from safetyd.core.events.decision_events import Refused
 from safetyd.core.events.event import Moment
@@ -79,6 +80,7 @@ def refusal(  # noqa: PLR0913 - a Decision's own fields
     rule: str = "",
     retry_after_s: float | None = None,
     limit_id: str | None = None,
+    retry: bool = False,
     moment: Moment,
 ) -> Decision:
     """Return a block that is not a decision of a guard."""
@@ -94,4 +96,5 @@ def refusal(  # noqa: PLR0913 - a Decision's own fields
         agent_message=_MESSAGES.get(cause, _STOPPED),
         digest=digest,
         at=moment.at,
+        retry=retry or UNSET,
     )

@@ -25,6 +25,7 @@ from safetyd.bus.server_config import (
     MAX_AGENTS,
     MAX_KEYLESS,
     MAX_PEOPLE,
+    MAX_RELAYS,
 )
 from safetyd.clock import uptime
 
@@ -57,7 +58,12 @@ class ConnectionsAnswer(msgspec.Struct, frozen=True):
 
 _decode = msgspec.json.Decoder(ConnectionsAnswer).decode
 # The daemon's own connections are in another account.
-_WATCHED: Final = {"AGENTS": MAX_AGENTS, "HUMANS": MAX_PEOPLE, "OPEN": MAX_KEYLESS}
+_WATCHED: Final = {
+    "AGENTS": MAX_AGENTS,
+    "HUMANS": MAX_PEOPLE,
+    "OPEN": MAX_KEYLESS,
+    "RELAYS": MAX_RELAYS,
+}
 
 
 def superfluous(connections: Sequence[ClientConnection]) -> Iterator[list[ClientConnection]]:

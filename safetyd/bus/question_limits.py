@@ -36,6 +36,11 @@ _WORK: Final = Refill(SHARE, SAVED_S)
 _READ: Final = Refill(PER_S, BURST)
 
 
+def relay_sender(relay: str) -> str:
+    """Return the name under which the messages of a relay are limited. No operator can have it."""
+    return f"relay:{relay}"
+
+
 class AskerShare(TokenBucket):
     """The seconds that an operator's queries may still use, and how many queries are waiting."""
 

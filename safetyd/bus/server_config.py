@@ -1,7 +1,7 @@
-"""The configuration of nats-server: four accounts with explicit permissions.
+"""The configuration of nats-server: accounts with explicit permissions.
 
-Agents, operators and anonymous agents have separate accounts. Only the exports below reach the
-daemon's account. No reply subject, header or stream request of an agent can reach that account.
+Agents, operators, relays and anonymous agents have separate accounts. Only the exports below reach
+the daemon's account. No reply subject, header or stream request of an agent can reach that account.
 """
 
 import json
@@ -11,8 +11,15 @@ from typing import Final, Self
 import msgspec
 
 from safetyd.bus.agent_tokens import Hashes
-from safetyd.bus.keyring import OldKey, OldKeys, Role
-from safetyd.bus.subjects import AGENT_VERBS, OBSERVER_VERBS, OPERATOR_VERBS, Subjects
+from safetyd.bus.keyring import LOCAL_OPERATOR, OldKey, OldKeys, Role
+from safetyd.bus.question_limits import relay_sender
+from safetyd.bus.subjects import (
+    AGENT_VERBS,
+    OBSERVER_VERBS,
+    OPERATOR_VERBS,
+    RELAY_VERBS,
+    Subjects,
+)
 
 MAX_STORE_BYTES: Final = 1024**3
 MAX_JOURNAL_BYTES: Final = 768 * 1024**2
@@ -33,6 +40,7 @@ SERVICE_VERBS: Final = ("PING", "INFO", "STATS")
 # Maximum connections per account.
 MAX_AGENTS: Final = 2048
 MAX_PEOPLE: Final = 256
+MAX_RELAYS: Final = 256
 MAX_KEYLESS: Final = 128
 KEYLESS: Final = "open"  # the user of anonymous agents
 # Subjects to monitor and close connections.
@@ -48,9 +56,11 @@ class Users(msgspec.Struct, frozen=True, kw_only=True):
     agents: Mapping[str, str]
     operators: Mapping[str, str]
     observers: Mapping[str, str]
+    other_locals: tuple[str, ...] = ()  # the local operators of other daemons
     open_agents: bool
+    relays: Mapping[str, str] = {}
     old_keys: OldKeys = {}  # replaced keys that are still trusted
-    shut: frozenset[str] = frozenset()  # operators that are shut out from queries
+    shut: frozenset[str] = frozenset()  # operators that are shut out from queries, and relays
     shut_agents: frozenset[str] = frozenset()  # agents with a key that are shut out
     door_open: bool = True  # False: anonymous agents are shut out
     tokens: Mapping[str, Hashes] = {}  # for agents over HTTP; not used by nats-server
@@ -64,6 +74,8 @@ class Users(msgspec.Struct, frozen=True, kw_only=True):
         yield from self.newest(role).items()
         for name, old in self.old_keys.get(role, ()):
             yield name, old.public
+        if role == "operators":
+            yield from ((LOCAL_OPERATOR, key) for key in self.other_locals)
 
     def without(self, ended: Container[OldKey]) -> Self:
         """Return the users without these old keys."""
@@ -114,6 +126,7 @@ def accounts(users: Users, subjects: Subjects, monitor: str = "", replicas: int 
     """
     room = replicas * MAX_STORE_BYTES
     blocks = [_safety(users, subjects, room), _agents(users, subjects), _humans(users, subjects)]
+    blocks.append(_relays(users, subjects))
     if users.open_agents:
         blocks.append(_open(subjects, door_open=users.door_open))
     lines = ["accounts {", *(_indented(block) for block in blocks), _sys(monitor), "}"]
@@ -129,6 +142,7 @@ def _safety(users: Users, subjects: Subjects, room: int) -> str:
         *(_export("service", subjects.of(verb, "*"), "[AGENTS]") for verb in AGENT_VERBS),
         *(_export("service", subjects.of(verb, "*"), "[HUMANS]") for verb in OPERATOR_VERBS),
         *(_export("service", subject, "[HUMANS]") for subject in _micro()),
+        *(_export("service", subjects.of(verb, "*"), "[RELAYS]") for verb in RELAY_VERBS),
         _export("stream", subjects.of("decision", ">"), "[AGENTS]"),
         _export("stream", subjects.of("event", ">"), "[HUMANS]"),
         _export("stream", subjects.of("state", ">"), heard_by),
@@ -214,6 +228,26 @@ def _humans(users: Users, subjects: Subjects) -> str:
         f"limits {{ max_connections: {MAX_PEOPLE} }}",
         _users([*operators, *observers]),
         imports,
+    )
+
+
+def _relays(users: Users, subjects: Subjects) -> str:
+    # In the account of operators, a relay could send answers to the inbox of an operator.
+    relays = [
+        _user(
+            key,
+            publish=[subjects.of(verb, name) for verb in RELAY_VERBS],
+            subscribe=[f"_INBOX.relay.{name}.>"],
+        )
+        for name, key in users.trusted("relays")
+        if relay_sender(name) not in users.shut
+    ]
+    return _block(
+        "RELAYS",
+        "# relays for links",
+        f"limits {{ max_connections: {MAX_RELAYS} }}",
+        _users(relays),
+        [_import("service", subjects.of(verb, "*")) for verb in RELAY_VERBS],
     )
 
 

@@ -7,6 +7,7 @@ import msgspec
 AGENT_VERBS: Final = ("propose", "permission", "claim", "telemetry")
 OPERATOR_VERBS: Final = ("review", "control", "query")
 OBSERVER_VERBS: Final = ("query",)
+RELAY_VERBS: Final = ("link",)
 STREAM: Final = "SAFETY_JOURNAL"
 
 
@@ -29,6 +30,11 @@ class Subjects(msgspec.Struct, frozen=True):
     def internal(self, what: str) -> str:
         """Return a subject on which daemons talk to each other."""
         return self.of("internal", what)
+
+    @property
+    def keys(self) -> str:
+        """Return the subject on which a daemon says that it changed the key bucket."""
+        return self.of("internal", "keys")
 
     def canary(self, instance: str) -> str:
         return self.of("canary", instance)

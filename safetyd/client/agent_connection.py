@@ -1,26 +1,27 @@
 """A connection to the bus that reconnects in the background.
 
 Each attempt looks up the daemon's address again, because a restarted daemon may use another one.
-Each attempt also creates a new nats-py client. A client that reconnects by itself would send
-buffered messages, and a proposal sent that late must not be decided.
+Each attempt also creates a new nats-py client for each server. A client that reconnects by itself
+would send buffered messages, and a proposal sent that late must not be decided.
 """
 
 import asyncio
 import logging
 import os
-import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import anyio
-import anyio.to_thread
 import msgspec
 
 from safetyd.client.discovery import ASK_TO_START, Endpoint
-from safetyd.client.exceptions import Down, KeyRejected, Lost, Unheard
+from safetyd.client.exceptions import Down, KeyRejected, Lost, NotNow, Unheard
+from safetyd.client.retry_pauses import growing
 from safetyd.client.rollback_inbox import RollbackInbox
+from safetyd.client.server_connection import close_client, in_thread, open_client, responds
+from safetyd.client.server_race import first_of, in_cluster, shuffled
 from safetyd.client.stop_state import StopState
 from safetyd.core.messages.notice_header import HEADER, VALUE
 
@@ -28,16 +29,10 @@ if TYPE_CHECKING:
     from nats.aio.client import Client
     from nats.aio.msg import Msg
 
-T = TypeVar("T")
-
 CONNECT_S: Final = 2.0
-CONNECT_TO_ONE_S: Final = 1.0  # of several nodes of a bus
-CLOSE_S: Final = 1.0
 FIRST_PAUSE_S: Final = 0.25
 LONGEST_PAUSE_S: Final = 2.0
 HEARTBEAT_S: Final = 30.0
-# A server that stops answering is detected after three intervals.
-PING_S: Final = 5
 MAX_HELD_BYTES: Final = 1024 * 1024
 MAX_UNREAD: Final = 16
 
@@ -100,32 +95,48 @@ class AgentConnection:
         self._attempt = _Attempt()
         self._wake = asyncio.Event()
         self._where = "the bus"
-        self._error: Exception | None = None
+        self._endpoint: Endpoint | None = None
+        self._doubted = False  # True if the server may be frozen
         self.answered = False  # True after the first answer on this connection
+        self.clustered = False  # True if another daemon can take over
 
     @property
     def where(self) -> str:
         """The address of the last attempt, for error messages."""
         return self._where
 
+    def retries(self, down: Down) -> bool:
+        """Return True if a message that failed should be sent again until its deadline.
+
+        On a cluster, another daemon takes over within seconds.
+        """
+        if isinstance(down, NotNow):
+            self.clustered = True  # only daemons that can be replaced say so
+        return self.clustered and not isinstance(down, KeyRejected)
+
+    def doubt(self) -> None:
+        """Check the server in the background. If it does not answer, connect to another one."""
+        if self._endpoint is not None and len(self._endpoint.servers) > 1:
+            self._doubted = True
+            self._wake.set()
+
     async def keep(self) -> None:
         """Stay connected until cancelled. Reconnect after a break, with a growing pause.
 
         A call that needs the connection ends the pause early.
         """
-        pause_s = FIRST_PAUSE_S
+        pauses = growing(FIRST_PAUSE_S, LONGEST_PAUSE_S)
         try:
             while True:
                 if client := await self._try():
                     await self._watch(client)
-                    pause_s = FIRST_PAUSE_S
+                    pauses = growing(FIRST_PAUSE_S, LONGEST_PAUSE_S)
                     continue
-                with anyio.move_on_after(pause_s):
+                with anyio.move_on_after(next(pauses)):
                     await self._wake.wait()
-                pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
         finally:
             if self._client is not None:
-                await _close(self._client)
+                await close_client(self._client)
                 self._client = None
 
     @contextmanager
@@ -181,7 +192,7 @@ class AgentConnection:
         return attempt.client
 
     async def _watch(self, client: "Client") -> None:
-        """Send heartbeats until the connection is lost."""
+        """Send heartbeats until the connection is lost or its server does not answer."""
         _log.debug("connected to %s", self._where)
         while client.is_connected:
             with anyio.move_on_after(HEARTBEAT_S) as idle:
@@ -189,58 +200,56 @@ class AgentConnection:
             self._wake.clear()
             if idle.cancelled_caught:
                 await self._beat(client, msgspec.json.encode(self._stops.heartbeat()))
+            elif self._doubted and not await responds(client):
+                break
+            self._doubted = False
         self._client = None
         self._offer_all(Lost(f"lost the connection to {self._where}"))
-        await _close(client)
+        await close_client(client)
 
     async def _beat(self, client: "Client", heartbeat: bytes) -> None:
         with suppress(Down):
             await self._publish(client, "telemetry", heartbeat)
 
     async def _connect(self) -> "Client":
-        self.answered = False
-        endpoint = await _in_thread(self._look_up)
+        self.answered = self._doubted = False
+        endpoint = self._endpoint = await self._found()
         self._where = endpoint.shown
-        nodes = endpoint.servers
-        *others, last = random.sample(nodes, k=len(nodes))
-        for node in others:
-            with suppress(Down):
-                return await self._connect_to(node, endpoint, CONNECT_TO_ONE_S)
-        return await self._connect_to(last, endpoint, CONNECT_TO_ONE_S if others else CONNECT_S)
-
-    async def _connect_to(self, node: str, endpoint: Endpoint, patience_s: float) -> "Client":
-        self._error = None
-        client = await _in_thread(partial(_new_client, endpoint))
+        servers = shuffled(endpoint.servers)
+        self.clustered = self.clustered or len(servers) > 1
+        open_to = partial(
+            open_client, endpoint, f"agent {self._agent}", self._on_error, self._on_closed
+        )
+        client: Client | None = None
         opened = False
         try:
-            with anyio.fail_after(patience_s):
-                await self._open(client, node, endpoint.seed)
+            with anyio.fail_after(CONNECT_S):
+                client = await first_of(servers, open_to, close_client)
+                self.clustered = in_cluster(servers, client)
+                await self._subscribe(client)
             opened = True
         except Exception as exc:
             raise self._explained(endpoint, exc) from exc
         finally:
-            if not opened:
-                await _close(client)
+            if client is not None and not opened:
+                await close_client(client)
         return client
 
-    async def _open(self, client: "Client", node: str, seed: str | None) -> None:
-        # Even with reconnection off, nats-py treats fewer than one attempt as no limit.
-        await client.connect(
-            node,
-            name=f"agent {self._agent}",
-            allow_reconnect=False,
-            max_reconnect_attempts=1,
-            reconnect_time_wait=0,
-            ping_interval=PING_S,
-            max_outstanding_pings=2,
-            pending_size=-1,
-            flush_timeout=1.0,
-            nkeys_seed_str=seed,
-            error_cb=self._on_error,
-            closed_cb=self._on_closed,
-        )
-        if not client.is_connected:
-            raise ConnectionError("it hung up")
+    async def _found(self) -> Endpoint:
+        """Return the address. On a cluster, use the last one if there is none any more.
+
+        A daemon that stops removes its address, but the servers of a cluster continue.
+        """
+        try:
+            return await in_thread(self._look_up)
+        except KeyRejected:
+            raise
+        except Down:
+            if self._endpoint is None or not self.clustered:
+                raise
+            return self._endpoint
+
+    async def _subscribe(self, client: "Client") -> None:
         self._stops.reconnected()
         await client.subscribe(f"{self._inbox}.*", cb=self._on_answer)
         await client.subscribe(f"{self._prefix}.decision.{self._agent}.*", cb=self._on_answer)
@@ -249,8 +258,6 @@ class AgentConnection:
         self._rollbacks.reconnected()
 
     def _explained(self, endpoint: Endpoint, exc: Exception) -> Down:
-        # nats-py raises only "no servers"; it passes the cause to the error callback.
-        exc = self._error or exc
         if "authorization violation" in str(exc).lower():
             key = f"the key {endpoint.key_file}" if endpoint.seed else "agents without a key"
             advice = f"ask the operator to run `safetyd agent add {self._agent}`"
@@ -280,7 +287,6 @@ class AgentConnection:
             self._rollbacks.hear(msg.data)
 
     async def _on_error(self, exc: Exception) -> None:
-        self._error = exc
         _log.debug("the bus reports %r", exc)
         if "permissions violation for publish" in str(exc).lower():
             advice = f"use the key of agent {self._agent}, or create one with `safetyd agent add`"
@@ -295,25 +301,3 @@ class AgentConnection:
                 if listener.sent:
                     listener.sent = False
                     listener.offer(down)
-
-
-async def _in_thread(work: Callable[[], T]) -> T:
-    try:
-        return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
-    except RuntimeError:
-        # At interpreter shutdown no thread can start. Blocking the loop does no harm then.
-        return work()
-
-
-def _new_client(endpoint: Endpoint) -> "Client":
-    # Imported lazily in a worker thread: the import takes a quarter of a second.
-    if endpoint.seed is not None:
-        import nkeys  # noqa: F401, PLC0415
-    from nats.aio.client import Client  # noqa: PLC0415
-
-    return Client()
-
-
-async def _close(client: "Client") -> None:
-    with anyio.move_on_after(CLOSE_S, shield=True), suppress(Exception):
-        await client.close()

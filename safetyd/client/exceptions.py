@@ -6,6 +6,7 @@ Exception
 └── Down              the daemon cannot be reached
     ├── KeyRejected   the agent needs another key
     ├── Lost          the connection broke
+    ├── NotNow        the daemon refuses for now; another one may soon accept
     └── Unheard       the server has no daemon connected
 """
 
@@ -39,6 +40,10 @@ class KeyRejected(Down):
 
 class Lost(Down):
     """The connection broke after a message was sent on it."""
+
+
+class NotNow(Down):
+    """The daemon cannot answer now, and says that the message should be sent again."""
 
 
 class Unheard(Down):

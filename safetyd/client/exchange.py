@@ -14,8 +14,9 @@ import msgspec
 
 from safetyd.client.agent_connection import AgentConnection, AnswerListener, ReceivedAnswer
 from safetyd.client.draft import Draft, new_id
-from safetyd.client.exceptions import Down, Lost, Unheard
+from safetyd.client.exceptions import Down, Lost, NotNow, Unheard
 from safetyd.client.results import Denied, PermissionResult, Queued, read_result
+from safetyd.client.retry_pauses import growing
 from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.verdict import Cause
 
@@ -24,14 +25,19 @@ A = TypeVar("A")
 # The server may lose messages while it loads a changed key. The first retry is after this time,
 # and the interval doubles with each retry.
 SILENCE_S: Final = 0.5
+# On a cluster the interval stays this short, because another daemon may have taken over.
+CLUSTER_SILENCE_S: Final = 1.0
 
 # A restarted daemon no longer knows the reply subject of a pending request, so the client sends it
 # again. This must be less than two minutes: after that the bus drops replies.
 REPEAT_S: Final = 60.0
-PAUSE_S: Final = 0.25
+# The pauses before a message is sent again that no daemon received or answered.
+FIRST_PAUSE_S: Final = 0.05
+LONGEST_PAUSE_S: Final = 0.5
 
-# How often the server may reply "no responders" after the daemon answered on this connection.
-MAX_GAPS: Final = 4
+# How often the server may reply "no responders" after the daemon answered on this connection. This
+# takes about a second. On a cluster there is no limit.
+MAX_GAPS: Final = 5
 
 # How long to wait for the reply after the decision was announced on the decision subject.
 BEHIND_S: Final = 0.5
@@ -62,12 +68,16 @@ class Exchange(ABC, Generic[A]):
         self._pending: Decision | None = None
         self._silence_s = SILENCE_S
         self._gaps = 0
+        self._pauses = growing(FIRST_PAUSE_S, LONGEST_PAUSE_S)
+        self._down: Down | None = None  # why the last attempt failed
         self._patience = anyio.CancelScope()
 
     async def answer(self, patience_s: float) -> A:
         """Return the answer; with `wait`, return the final one.
 
         Raises `Down` as soon as it is certain that no daemon receives the message, except:
+        - On a cluster, the message is sent again until `patience_s` ends, because another daemon
+          may take over.
         - With `wait`, a request that the daemon may have received is retried until `patience_s`
           ends, because an operator may be about to answer it.
         - If the daemon has answered on this connection, a few "no responders" replies are retried.
@@ -76,10 +86,13 @@ class Exchange(ABC, Generic[A]):
         """
         with anyio.move_on_after(patience_s) as self._patience:
             return await self._until_answered()
-        if self._pending is None:
-            silence = f"no answer to this {self.noun} within {round(patience_s, 1):g} s"
-            raise Down(f"{silence} from {self._link.where}; check `safetyd status`")
-        return self._unanswered(self._pending)
+        if self._pending is not None:
+            return self._unanswered(self._pending)
+        tried = f"{round(patience_s, 1):g} s"
+        if self._down is not None:
+            raise Down(f"{self._down}; tried for {tried}")
+        silence = f"no answer to this {self.noun} within {tried}"
+        raise Down(f"{silence} from {self._link.where}; check `safetyd status`")
 
     @abstractmethod
     def _heard(self, heard: ReceivedAnswer) -> A | None:
@@ -99,14 +112,16 @@ class Exchange(ABC, Generic[A]):
                 except Down as down:
                     if not self._outlasts(down):
                         raise
-                    await anyio.sleep(PAUSE_S)
+                    self._down = down
+                    await anyio.sleep(next(self._pauses))
                     continue
                 if answer is not None:
                     return answer
                 self._taken = True
+                self._down = None
 
     def _outlasts(self, down: Down) -> bool:
-        if self._draft.wait and self._taken:
+        if self._link.retries(down) or (self._draft.wait and self._taken):
             return True
         self._gaps += 1
         found = isinstance(down, Unheard) and self._link.answered
@@ -126,6 +141,9 @@ class Exchange(ABC, Generic[A]):
                 elif self._pending is not None:
                     turn.deadline = began + REPEAT_S
         self._silence_s *= 2
+        if self._link.clustered:
+            self._silence_s = min(self._silence_s, CLUSTER_SILENCE_S)
+            self._link.doubt()
         return None
 
     def _note(self, pending: Decision) -> None:
@@ -148,7 +166,7 @@ class Exchange(ABC, Generic[A]):
         draft = self._draft
         if (decision.agent, decision.id, decision.digest) != (draft.agent, draft.id, draft.digest):
             return None
-        contradictory = decision.allowed and decision.status == "pending"
+        contradictory = decision.allowed and (decision.status == "pending" or decision.retry)
         return None if contradictory else decision
 
 
@@ -160,6 +178,10 @@ class ProposalExchange(Exchange[Decision]):
         decision = self._own(heard.data)
         if decision is None:
             return None
+        if decision.retry:
+            if heard.published:
+                return None  # the direct reply says the same
+            raise NotNow(decision.reason)
         if decision.status == "pending" and self._draft.wait:
             self._note(decision)
             return None
@@ -209,15 +231,17 @@ async def answer_to(
 ) -> T:
     """Send a query until `read` accepts an answer. Raise `Down` if none arrives in time."""
     why = f"no answer to this {verb} message within {deadline_s:g} s from {link.where}"
+    pauses = growing(FIRST_PAUSE_S, LONGEST_PAUSE_S)
     with link.listen(new_id()) as listener, anyio.move_on_after(deadline_s):
         while True:
             try:
                 await link.send(verb, payload, listener)
                 with anyio.move_on_after(AGAIN_S):
                     return await _understood(listener, read)
+                link.doubt()
             except Down as down:
                 why = str(down)
-                await anyio.sleep(PAUSE_S)
+                await anyio.sleep(next(pauses))
     raise Down(why)
 
 

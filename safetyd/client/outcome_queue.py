@@ -12,12 +12,13 @@ from typing import Final
 import anyio
 import msgspec
 
-from safetyd.client.agent_connection import AgentConnection
+from safetyd.client.agent_connection import AgentConnection, AnswerListener
 from safetyd.client.arguments import OutcomeFields
 from safetyd.client.draft import new_id
 from safetyd.client.encoding import check, encode
-from safetyd.client.exceptions import Down, Malformed
+from safetyd.client.exceptions import Down, Lost, Malformed, NotNow
 from safetyd.client.guard_scope import printable
+from safetyd.client.retry_pauses import growing
 from safetyd.core.messages.proposal import without_nulls
 from safetyd.core.messages.telemetry import Noted, Outcome
 
@@ -50,15 +51,36 @@ def encoded(proposal: str | None, fields: OutcomeFields, *, ok: bool) -> bytes |
 
 
 async def tell(link: AgentConnection, payload: bytes, deadline_s: float) -> Noted:
-    """Send telemetry once and return the acknowledgement. Raise `Down` if none arrives in time."""
+    """Send telemetry and return the acknowledgement. Raise `Down` if none arrives in time.
+
+    On a cluster it is sent again, but only if it is certain that no daemon recorded it.
+    """
+    why = f"{link.where} did not acknowledge within {deadline_s:g} s"
     with link.listen(new_id()) as listener, anyio.move_on_after(deadline_s):
-        await link.send("telemetry", payload, listener)
-        while True:
+        for pause_s in growing(FIRST_PAUSE_S, LONGEST_PAUSE_S):
             try:
-                return _read((await listener.hear()).data)
-            except (msgspec.DecodeError, UnicodeDecodeError):
-                continue
-    raise Down(f"{link.where} did not acknowledge within {deadline_s:g} s")
+                return await _noted(link, payload, listener)
+            except Lost:
+                raise
+            except Down as down:
+                if not link.retries(down):
+                    raise
+                why = f"{down}; tried for {deadline_s:g} s"
+            await anyio.sleep(pause_s)
+    raise Down(why)
+
+
+async def _noted(link: AgentConnection, payload: bytes, listener: AnswerListener) -> Noted:
+    """Send telemetry once and return the acknowledgement. Raise `Down` if it was not recorded."""
+    await link.send("telemetry", payload, listener)
+    while True:
+        try:
+            noted = _read((await listener.hear()).data)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            continue
+        if noted.retry:
+            raise NotNow(noted.error)
+        return noted
 
 
 class OutcomeQueue:
@@ -82,10 +104,10 @@ class OutcomeQueue:
         self.undelivered += taken
         return taken
 
-    async def flush(self) -> None:
+    async def flush(self, patience_s: float) -> None:
         """Wait until all queued outcomes are delivered, an attempt fails, or time is up."""
         wanted = self._delivered + self.undelivered
-        with anyio.move_on_after(LONGEST_FLUSH_S):
+        with anyio.move_on_after(min(patience_s, LONGEST_FLUSH_S)):
             while self._delivered < wanted and not self._troubled:
                 await self._attempted.wait()
 
@@ -111,14 +133,13 @@ class OutcomeQueue:
         return False
 
     async def _deliver(self, outcome: bytes) -> None:
-        pause_s = FIRST_PAUSE_S
+        pauses = growing(FIRST_PAUSE_S, LONGEST_PAUSE_S)
         level = logging.WARNING
         while (trouble := await self._trouble(outcome)) is not None:
             self._note(troubled=True)
             _log.log(level, "outcome not acknowledged yet: %s", trouble)
             level = logging.DEBUG
-            await anyio.sleep(pause_s)
-            pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+            await anyio.sleep(next(pauses))
 
     def _note(self, *, troubled: bool) -> None:
         attempted, self._attempted = self._attempted, anyio.Event()

@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 
 import msgspec
 
-from safetyd.client.exceptions import Down
+from safetyd.client.exceptions import Down, NotNow
 from safetyd.core.messages.verdict import Cause
 
 
@@ -78,6 +78,7 @@ class _Said(msgspec.Struct, frozen=True, kw_only=True):
     cause: Cause = "policy"
     request_id: str = ""
     timeout_minutes: float | None = None
+    retry: bool = False
 
 
 class _Open(msgspec.Struct, frozen=True):
@@ -90,7 +91,10 @@ _decode_open = msgspec.json.Decoder(_Open).decode
 
 
 def read_result(data: bytes) -> PermissionResult | None:
-    """Decode the answer to a permission request. Return None for anything else."""
+    """Decode the answer to a permission request. Return None for anything else.
+
+    Raises `NotNow` if the message should be sent again.
+    """
     try:
         said = _decode_said(data)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -103,6 +107,8 @@ def read_result(data: bytes) -> PermissionResult | None:
         return Approved(message=said.message)
     if said.cause == "expired_no_response":
         return Timeout(timeout_minutes=said.timeout_minutes)
+    if said.retry:
+        raise NotNow(said.reason)
     return Denied(reason=said.reason, cause=said.cause)
 
 

@@ -440,8 +440,9 @@ class Safety(TelemetryCalls[Coroutine[Any, Any, bool]]):
         """Return the daemon's decision. Raise `Down` if there is none."""
         if self._open is None:
             raise Down(NOT_OPEN)
-        # Guards that count errors need this agent's earlier outcomes before they decide.
-        await self._open.outbox.flush()
+        # Guards that count errors need this agent's earlier outcomes before they decide. At least
+        # half of the time is left for the proposal.
+        await self._open.outbox.flush((ends - anyio.current_time()) / 2)
         asking = ProposalExchange(self._open.link, said)
         decision = await asking.answer(ends - anyio.current_time())
         if decision.allowed:

@@ -16,8 +16,11 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "verify": "hosts.protect",
         "mcp": "hosts.mcp_commands",
         "run": "subcommands.run_daemon",
+        "install-service": "service.install_service",
+        "uninstall-service": "service.install_service",
         "demo": "demo.demo",
         "doctor": "doctor.doctor",
+        "health": "subcommands.check_health",
         "config": "subcommands.show_config",
         "simulate": "simulation.try_rules",
         "test": "simulation.run_policy_tests:test_",
@@ -91,9 +94,11 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
     "Keys": {
         "agent": "access.manage_keys",
         "operator": "access.manage_keys",
+        "relay": "access.manage_relays",
         "sessions": "access.control_room",
         "keys": "subcommands.manage_messages",
         "nats-config": "subcommands.nats_setup",
+        "nats-accounts": "subcommands.accounts_file",
     },
 }
 COMMANDS: Final[Mapping[str, str]] = {

@@ -16,6 +16,8 @@ NEEDS_PERSON: Final = 3
 NOT_REACHABLE: Final = 4
 
 _MAX_LINE_CHARS: Final = 2000
+# The extra that installs a package; `daemon` installs all others.
+_EXTRAS: Final = {"textual": "tui"}
 
 
 class Failure(click.ClickException):
@@ -86,7 +88,7 @@ def packages_needed(command: str) -> Iterator[None]:
         missing = (exc.name or "").partition(".")[0]
         if missing in {"", "safetyd"}:
             raise
-        raise NotInstalled(command, missing) from exc
+        raise NotInstalled(command, missing, _EXTRAS.get(missing, "daemon")) from exc
 
 
 def tell(failure: click.ClickException, *, as_json: bool) -> int:

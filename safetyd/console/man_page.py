@@ -1,4 +1,8 @@
-"""`safetyd man`: the manual page, generated from the help of the commands."""
+"""`safetyd man`: the manual pages.
+
+The page of the command is generated from the help of all commands, the page of the configuration
+from the shipped file that has all settings.
+"""
 
 import inspect
 import shutil
@@ -14,8 +18,11 @@ from safetyd import __version__
 from safetyd.console.command_table import GROUPS
 from safetyd.console.failure import using_file
 from safetyd.console.help_page import Command, command
+from safetyd.console.shipped_files import ALL_SETTINGS, shipped
 
-NAME: Final = "safetyd.1"
+COMMAND: Final = "safetyd"
+SETTINGS: Final = "safetyd.toml"
+FILES: Final = {COMMAND: "safetyd.1", SETTINGS: "safetyd.toml.5"}
 
 _VARIABLES: Final = {
     "SAFETYD_DATA_DIR": "The data directory, like --data-dir.",
@@ -35,27 +42,38 @@ _EXIT_CODES: Final = {
 
 
 @command()
+@click.argument(
+    "name",
+    metavar="[PAGE]",
+    type=click.Choice(tuple(FILES)),
+    default=COMMAND,
+    help=f"{COMMAND}, the commands (default), or {SETTINGS}, the settings.",
+)
 @click.option(
     "--directory",
     type=click.Path(path_type=Path),
-    help=f"Write {NAME} to this directory.",
+    help=f"Write {' or '.join(FILES.values())} to this directory.",
 )
-def man(directory: Path | None) -> None:
-    """Show the manual page, or print it as troff if standard output is not a terminal.
+def man(name: str, directory: Path | None) -> None:
+    """Show a manual page, or print it as troff if standard output is not a terminal.
 
     For example:
       safetyd man
+      safetyd man safetyd.toml
       safetyd man --directory ~/.local/share/man/man1
     """
     root = click.get_current_context().find_root().command
-    text = page(root) if isinstance(root, click.Group) else ""
+    text = settings_page()
+    if name == COMMAND and isinstance(root, click.Group):
+        text = page(root)
     if directory is None:
         if not (sys.stdout.isatty() and _shown(text)):
             click.echo(text, nl=False)
         return
-    with using_file(directory / NAME, "write"):
+    path = directory / FILES[name]
+    with using_file(path, "write"):
         directory.mkdir(parents=True, exist_ok=True)
-        (directory / NAME).write_text(text)
+        path.write_text(text)
 
 
 def _shown(text: str) -> bool:
@@ -67,15 +85,41 @@ def _shown(text: str) -> bool:
     return done.returncode == 0
 
 
-def page(root: click.Group) -> str:
-    """Return the manual page as troff."""
-    return "\n".join(_lines(root)) + "\n"
+def page(root: click.Group, date: str = "") -> str:
+    """Return the manual page of the command as troff."""
+    return _troff("SAFETYD 1", date, "User Commands", _lines(root))
+
+
+def settings_page(date: str = "") -> str:
+    """Return the manual page of the configuration file as troff."""
+    text = shipped(ALL_SETTINGS).read_text()
+    return _troff("SAFETYD.TOML 5", date, "File Formats", _settings(text))
+
+
+def _troff(title: str, date: str, manual: str, lines: Iterator[str]) -> str:
+    first = f'.TH {title} "{date}" "safetyd {__version__}" "{manual}"'
+    return "\n".join((first, *lines)) + "\n"
+
+
+def _settings(text: str) -> Iterator[str]:
+    """Yield the comment at the top of a configuration, then a section for each of its parts."""
+    opening, *parts = (part.splitlines() for part in text.strip().split("\n\n"))
+    about, *more = " ".join(line.lstrip("# ") for line in opening).split(". ", 1)
+    yield ".SH NAME"
+    yield f"safetyd.toml \\- {_text(about.partition(': ')[2])}"
+    yield ".SH DESCRIPTION"
+    yield from _prose(more)
+    yield ".SH SETTINGS"
+    for number, lines in enumerate(parts):
+        yield from ([".PP"] if number else [])
+        yield from (".nf", *map(_text, lines), ".fi")
+    yield '.SH "SEE ALSO"'
+    yield "safetyd(1)"
 
 
 def _lines(root: click.Group) -> Iterator[str]:
     context = click.Context(root, info_name="safetyd", **root.context_settings)
     about, *more = _paragraphs(root)
-    yield f'.TH SAFETYD 1 "" "safetyd {__version__}" "User Commands"'
     yield ".SH NAME"
     yield f"safetyd \\- {_text(about)}"
     yield ".SH SYNOPSIS"
@@ -94,6 +138,8 @@ def _lines(root: click.Group) -> Iterator[str]:
     yield from _tagged(_VARIABLES)
     yield '.SH "EXIT STATUS"'
     yield from _tagged(_EXIT_CODES)
+    yield '.SH "SEE ALSO"'
+    yield "safetyd.toml(5)"
 
 
 def _command(group: click.Group, parent: click.Context, name: str) -> Iterator[str]:
@@ -118,12 +164,14 @@ def _paragraphs(command: click.Command) -> list[str]:
 
 
 def _prose(paragraphs: list[str]) -> Iterator[str]:
-    for paragraph in paragraphs:
+    """Yield paragraphs that follow a heading."""
+    for number, paragraph in enumerate(paragraphs):
+        yield from ([".PP"] if number else [])
         lines = paragraph.splitlines()
         if lines[0].strip() == "\b":
-            yield from (".PP", ".nf", *map(_text, lines[1:]), ".fi")
+            yield from (".nf", *map(_text, lines[1:]), ".fi")
         else:
-            yield from (".PP", *map(_text, lines))
+            yield from map(_text, lines)
 
 
 def _options(command: click.Command, context: click.Context) -> Iterator[str]:
@@ -151,4 +199,5 @@ def _text(said: str) -> str:
     """Return a line with all characters escaped that troff would interpret."""
     line = " ".join(said.split("\n")).replace("\\", "\\e").replace("-", "\\-")
     line = line.replace('"', "\\(dq")
+    line = "".join(sign if sign.isascii() else f"\\[u{ord(sign):04X}]" for sign in line)
     return f"\\&{line}" if line[:1] in {".", "'"} else line

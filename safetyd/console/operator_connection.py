@@ -1,9 +1,9 @@
 """An operator's connection to the daemon: questions, commands, and live events."""
 
 import contextlib
-import random
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import anyio
@@ -16,6 +16,9 @@ from safetyd.bus.keyring import KeyUnusable, seed_in
 from safetyd.bus.nats_client import HardenedClient, NatsError, NoRespondersError
 from safetyd.bus.subjects import Subjects
 from safetyd.client.discovery import servers
+from safetyd.client.retry_pauses import growing
+from safetyd.client.server_race import first_of, in_cluster, shuffled
+from safetyd.clock import uptime
 from safetyd.console.failure import Failure, NotReachable
 from safetyd.console.locations import Location
 from safetyd.operators.contract.question import Call, answer_of
@@ -23,17 +26,23 @@ from safetyd.operators.contract.status_contract import StatusQuestion
 from safetyd.operators.replies import Done, Refusal, too_many
 
 CONNECT_S: Final = 3.0
-CONNECT_TO_ONE_S: Final = 1.0  # of several nodes of a bus
 ANSWER_S: Final = 5.0
 LONG_S: Final = 60.0  # for longer timeouts, check that the daemon keeps running
 LOOK_S: Final = 2.0
 CLOSE_S: Final = 1.0
 RETRY_S: Final = 20.0  # how long a command retries rate-limited queries
 AGAIN_S: Final = 0.5  # the pause before a retry if the refusal does not name one
+TAKEOVER_S: Final = 6.0  # how long a command waits for another daemon of a cluster to take over
+FIRST_PAUSE_S: Final = 0.05
+LONGEST_PAUSE_S: Final = 0.5
 
 
 Answer = TypeVar("Answer", bound=Done)
 Read = TypeVar("Read")
+
+
+class _NobodyListens(NotReachable):
+    """The server replied that no daemon is subscribed, so the message was not received."""
 
 
 class _Outcome(msgspec.Struct):
@@ -54,17 +63,18 @@ def _echo(line: str) -> None:
 class OperatorConnection:
     """A connection of an operator to the daemon. It raises all errors as `Failure`.
 
-    Rate-limited queries are sent again. Before each retry, `announce` gets a line to print.
+    Rate-limited queries are sent again. On a cluster, a message is also sent again if no daemon
+    listens, because another one may take over. Before it waits, `announce` gets a line to print.
     """
 
-    def __init__(self, location: Location, announce: Callable[[str], None], node: str) -> None:
+    def __init__(self, location: Location, announce: Callable[[str], None] = _echo) -> None:
         self._announce = announce
-        self._client = HardenedClient(lambda _exc: self.lost.set())
+        self._client = HardenedClient()  # replaced when a server has answered
+        self._clustered = False
         self._subjects = Subjects(location.prefix)
         self._key_file = location.seed
         self.name = location.name
         self.address = location.address
-        self._node = node  # of the bus
         self._start = location.start
         self._complaint = ""
         self._asking = anyio.CancelScope()
@@ -72,31 +82,49 @@ class OperatorConnection:
 
     async def connect(self) -> None:
         seed = self._seed()
+        nodes = shuffled(servers(self.address))
         try:
-            with anyio.fail_after(CONNECT_S if self._node == self.address else CONNECT_TO_ONE_S):
-                await self._client.connect(
-                    self._node,
-                    name=f"operator {self.name}",
-                    nkeys_seed_str=seed,
-                    inbox_prefix=f"_INBOX.op.{self.name}",
-                    allow_reconnect=False,
-                    max_reconnect_attempts=1,
-                    reconnect_time_wait=0,
-                    error_cb=self._on_error,
-                    closed_cb=self._on_closed,
-                )
+            with anyio.fail_after(CONNECT_S):
+                self._client = await first_of(nodes, partial(self._opened, seed), _close)
         except (OSError, ValueError, NatsError) as exc:
-            await self.close()
             raise self._unconnected(exc) from exc
+        self._clustered = in_cluster(nodes, self._client)
+        self._complaint = ""
         if not self._client.is_connected:
-            raise self._unconnected(ConnectionError("it hung up"))
+            self.lost.set()
+
+    async def _opened(self, seed: str, server: str) -> HardenedClient:
+        """Return a client that is connected to one server."""
+        client = HardenedClient(lambda _exc: self.lost.set())
+
+        async def on_closed() -> None:
+            if client is self._client:
+                self.lost.set()
+
+        opened = False
+        try:
+            await client.connect(
+                [server],
+                name=f"operator {self.name}",
+                nkeys_seed_str=seed,
+                inbox_prefix=f"_INBOX.op.{self.name}",
+                allow_reconnect=False,
+                max_reconnect_attempts=1,
+                reconnect_time_wait=0,
+                error_cb=self._on_error,
+                closed_cb=on_closed,
+            )
+            if not client.is_connected:
+                raise ConnectionError("it hung up")
+            opened = True
+        finally:
+            if not opened:
+                await _close(client)
+        return client
 
     async def close(self) -> None:
         """Close the connection, if it was ever opened."""
-        if not (self._client.is_connected or self._client.is_connecting):
-            return
-        with anyio.move_on_after(CLOSE_S, shield=True):
-            await self._client.close()
+        await _close(self._client)
 
     @property
     def failed(self) -> BaseException | None:
@@ -132,7 +160,7 @@ class OperatorConnection:
         """Return the answer. Retry while the daemon refuses the message because of a rate limit."""
         waited = 0.0
         while True:
-            data = await self._answer(subject, payload, patience_s)
+            data = await self._after_takeover(subject, payload, patience_s)
             refusal = _refusal(data, self.address)
             if refusal is None:
                 return data
@@ -143,6 +171,22 @@ class OperatorConnection:
             self._announce(f"{too_many(self.name)} Retrying in {wait:.1f} s …")
             await anyio.sleep(wait)
 
+    async def _after_takeover(self, subject: str, payload: bytes, patience_s: float) -> bytes:
+        """Return the answer. On a cluster, wait for a daemon to take over if none listens."""
+        began = uptime()
+        pauses = growing(FIRST_PAUSE_S, LONGEST_PAUSE_S)
+        waits = f"Waiting up to {TAKEOVER_S:g} s for a daemon to take over …"
+        while True:
+            try:
+                return await self._answer(subject, payload, patience_s)
+            except _NobodyListens:
+                if not self._clustered or uptime() - began > TAKEOVER_S:
+                    raise
+            if waits:
+                self._announce(f"No daemon listens at {self.address}. {waits}")
+                waits = ""
+            await anyio.sleep(next(pauses))
+
     async def _answer(self, subject: str, payload: bytes, patience_s: float) -> bytes:
         try:
             if patience_s < LONG_S:
@@ -150,7 +194,7 @@ class OperatorConnection:
                 return message.data
             return await self._answer_of_one_run(subject, payload, patience_s)
         except NoRespondersError:
-            raise NotReachable(
+            raise _NobodyListens(
                 f"no safetyd daemon listens at {self.address}. {self._start}"
             ) from None
         except (TimeoutError, NatsError, OSError) as exc:
@@ -224,8 +268,11 @@ class OperatorConnection:
         if "permissions violation" in self._complaint.lower():
             self._asking.cancel()
 
-    async def _on_closed(self) -> None:
-        self.lost.set()
+
+async def _close(client: HardenedClient) -> None:
+    if client.is_connected or client.is_connecting:
+        with anyio.move_on_after(CLOSE_S, shield=True):
+            await client.close()
 
 
 @asynccontextmanager
@@ -286,25 +333,13 @@ def _unreadable(address: str, exc: msgspec.DecodeError, version: str = "") -> Fa
 
 
 async def _through(location: Location, announce: Callable[[str], None]) -> OperatorConnection:
-    """Connect to a node of the bus. If one does not answer, try the others."""
-    nodes = servers(location.address)
-    *others, last = random.sample(nodes, k=len(nodes))
-    for node in others:
-        with contextlib.suppress(NotReachable):
-            return await _through_one(location, announce, node)
-    return await _through_one(location, announce, last)
-
-
-async def _through_one(
-    location: Location, announce: Callable[[str], None], node: str
-) -> OperatorConnection:
     """Connect. After a connection reset, retry once to get the server's reason."""
-    operator = OperatorConnection(location, announce, node)
+    operator = OperatorConnection(location, announce)
     try:
         await operator.connect()
     except NotReachable as exc:
         if "reset by peer" not in str(exc).lower():
             raise
-        operator = OperatorConnection(location, announce, node)
+        operator = OperatorConnection(location, announce)
         await operator.connect()
     return operator

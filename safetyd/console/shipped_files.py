@@ -17,6 +17,11 @@ SHIPPED: Final = (
     *("systemd/*.service", "systemd/*.sysusers", "systemd/user/*.service"),
 )
 
+ALL_SETTINGS: Final = "config/safetyd.toml"
+PRODUCTION: Final = "config/production.toml"
+SERVICE: Final = "systemd/safetyd.service"
+SERVICE_USER: Final = "systemd/safetyd.sysusers"
+
 _PACKAGE: Final = Path(__file__).parents[1]
 _TITLES: Final = {
     "README.md": "What safetyd is, and how to start",
@@ -73,3 +78,9 @@ def find(name: str, files: Sequence[ShippedFile]) -> Sequence[ShippedFile]:
         if found:
             return found
     return ()
+
+
+def shipped(name: str) -> Path:
+    """Return the path of one shipped file."""
+    [file] = find(name, shipped_files())
+    return file.path

@@ -17,7 +17,6 @@ from safetyd.bus.micro import Micro
 from safetyd.bus.nats_client import HardenedClient
 from safetyd.bus.publisher import Replies
 from safetyd.bus.subjects import AGENT_VERBS
-from safetyd.bus.telemetry_tokens import read_tokens
 from safetyd.daemon.bus_output import BusOutput
 from safetyd.daemon.config_warnings import config_warnings
 from safetyd.daemon.health import Health
@@ -43,6 +42,7 @@ from safetyd.web.hook_socket import HookService, HookSocket
 from safetyd.web.loopback import fresh_name
 from safetyd.web.operator_gateway import OperatorGateway
 from safetyd.web.otlp_routes import OtlpRoutes, TelemetrySender
+from safetyd.web.relay.relay_service import RelayService
 from safetyd.web.site import Site
 from safetyd.web.v1.agent_replies import HttpReplies
 from safetyd.web.v1.agent_routes import AgentRoutes
@@ -89,12 +89,12 @@ class AgentAccess:
         )
         keyed, anonymous = HookService(service, replies), self._for_anonymous_hooks()
         calls = UnaskedCalls(of.clock.now().at.timestamp())
-        tokens = read_tokens(of.settings.keyring.telemetry_key)
 
         def sender_of(token: str) -> TelemetrySender | None:
             if agent := agent_of(token):
                 return TelemetrySender(agent, keyed, protected=False)
-            agent = tokens.agent_of(token)
+            tokens = of.settings.telemetry
+            agent = tokens.agent_of(token) if tokens else ""
             service = keyed if of.settings.has_key(agent) else anonymous
             return TelemetrySender(agent, service, protected=True) if agent and service else None
 
@@ -151,6 +151,7 @@ class AgentAccess:
             keyless=keyless,
             problem=parts.health.not_ready,
             boot_id=id_prefix,
+            replaceable=of.server is None,
         )
 
 
@@ -168,6 +169,7 @@ class OperatorAccess:
     ) -> None:
         self._of = of
         self._parts = parts
+        self._tasks = tasks
         links = SignInLinks(of.reload.keys_of)
         web = of.settings.config.web
         self.sessions = WebSessions(
@@ -249,6 +251,14 @@ class OperatorAccess:
             ask=commands.ask,
         )
 
+    def take_on_keys(self, by: str) -> list[str]:
+        """Use keys that were changed on this or another daemon. Return the errors."""
+        errors = self._of.reload.take_on_keys(by)
+        if not errors:
+            self._parts.notifier.links.renew()
+            self.sessions.prune(self._of.clock.now().at)
+        return errors
+
     async def _warnings(self) -> list[str]:
         settings = self._of.settings
         return await anyio.to_thread.run_sync(config_warnings, settings.config, settings.data_dir)
@@ -257,7 +267,9 @@ class OperatorAccess:
         """Start to receive messages of operators and other programs over the bus."""
         of, parts = self._of, self._parts
         client, name = of.connections.main.client, of.subjects.of
-        service = OperatorService(parts.out.main, self.runner, of.settings.question_limits)
+        service = OperatorService(
+            parts.out.main, self.runner, of.settings.question_limits, of.settings.may_send
+        )
         micro = Micro(
             parts.out.main,
             of.subjects,
@@ -269,6 +281,15 @@ class OperatorAccess:
         await client.handle(name("control", "*"), service.control)
         await of.connections.questions.client.handle(name("query", "*"), service.query)
         await client.handle(name("review", "*"), service.review)
+        relays = RelayService(
+            parts.out.main,
+            self.site.link_pages,
+            of.settings.question_limits,
+            self._tasks,
+            relays=lambda: of.settings.relays,
+            problem=parts.health.not_ready,
+        )
+        await of.connections.questions.client.handle(name("link", "*"), relays.link)
         for verb in ("PING", "INFO", "STATS"):
             await client.handle(f"$SRV.{verb}", micro.answer)
             await client.handle(f"$SRV.{verb}.safetyd", micro.answer)

@@ -171,8 +171,6 @@ class App:
             await self._extras.prepare()
         self._start_tasks(tasks)
         with connections.needed():
-            if of.standby is None:
-                await self._hear()
             await self._access.site.start()
             hook = await agents.hooks.start()
             if self._peers is not None and self._access.relay is not None:
@@ -180,7 +178,11 @@ class App:
                 await self._peers.hear()
                 tasks.start_soon(self._peers.run)
             await connections.first_canaries()
-        self.health.begin()
+            # Agents that wait for a writer are answered from the first message on.
+            self.health.begin()
+            if of.standby is None:
+                await self._hear()
+                await connections.settle()
         site = self._access.site
         return host.Endpoint(
             bus=url,
@@ -233,6 +235,9 @@ class App:
                 await self._access.relay.leave()
                 await self._peers.leave()
 
+    def take_on_keys(self, by: str) -> list[str]:
+        return self._access.take_on_keys(by)
+
     async def reload(self, by: str) -> list[str]:
         """Reload the configuration and keys. Return the errors."""
         if self._of.standby is not None:
@@ -263,8 +268,8 @@ class App:
         tasks.start_soon(of.reserve.keep)
         tasks.start_soon(feed_watchdog, self.health.better_restarted)
         watch_connections(of, tasks)
+        self._extras.run(tasks, standby=of.standby is not None)
         if of.standby is None:
-            self._extras.run(tasks)
             tasks.start_soon(self._notifier.run)
             tasks.start_soon(self._agents.telemetry.run)
             tasks.start_soon(of.ticker.count)

@@ -21,6 +21,7 @@ from safetyd.daemon.settings import Settings
 LOOK_S: Final = 1.0
 STATE_S: Final = 10.0
 TROUBLE_S: Final = 60.0
+STUCK_S: Final = 3.0
 
 log = logging.getLogger("safetyd")
 
@@ -53,6 +54,21 @@ def watch(of: Resources, tasks: anyio.abc.TaskGroup, server_owes_s: Callable[[],
     tasks.start_soon(supervisor.restart)
     tasks.start_soon(supervisor.watch)
     tasks.start_soon(ConnectionLimits(of.server, settings.name_of).watch)
+
+
+async def change_nodes(of: Resources) -> None:
+    """Connect to another node of the cluster while nothing can be written through this one.
+
+    The node may be cut off from the others, and nothing else shows that.
+    """
+    changed_t = 0.0
+    while True:
+        await anyio.sleep(LOOK_S)
+        stuck_s = min(of.journal.waiting_s, uptime() - changed_t)
+        if of.connections.nodes > 1 and stuck_s > STUCK_S:
+            log.warning("nothing is written for %.1f s; trying another node", of.journal.waiting_s)
+            of.connections.leave_node()
+            changed_t = uptime()
 
 
 async def repeat_state(

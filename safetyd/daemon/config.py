@@ -20,6 +20,7 @@ import msgspec.inspect as mi
 from safetyd.agents.emergency_stop import StopConfig
 from safetyd.agents.pricing import PricesConfig
 from safetyd.bus.connections import BusConfig
+from safetyd.bus.key_entry import verify_key
 from safetyd.core.action_types import Kinds, Mode, Profile, TypeConfig
 from safetyd.core.approvals.request import ApprovalsConfig
 from safetyd.core.decision_cache import DecisionsConfig
@@ -154,6 +155,17 @@ def load(path: Path | None) -> Config:
     return parse(text, str(path))
 
 
+def load_to_run(path: Path | None) -> Config:
+    """Read the configuration of a daemon on this machine.
+
+    In addition to `load`, reject channels whose packages are not installed here.
+    """
+    config = load(path)
+    if missing := list(config.notifications.missing_packages()):
+        raise ConfigError([f"{path}: [{key}] is enabled, but {why}" for key, why in missing])
+    return config
+
+
 def parse(text: str, name: str) -> Config:
     """Parse a configuration. `name` is the file name in errors."""
     try:
@@ -267,6 +279,14 @@ def _bus_errors(bus: BusConfig, journal: JournalConfig) -> Iterator[str]:
     if journal.replicas > 1 and not bus.url:
         why = "the embedded server is not a cluster"
         yield f"journal.replicas is {journal.replicas}; without bus.url it must be 1: {why}"
+    if bus.daemons and not bus.url:
+        yield "bus.daemons is for daemons that share a bus; without bus.url it must be empty"
+    for public in bus.daemons:
+        try:
+            verify_key(public)
+        except ValueError:
+            hint = "copy it from keys/daemon.pub"
+            yield f"bus.daemons: {_shown(public)} is not a public key (wrong checksum): {hint}"
 
 
 def _struct_errors(kind: type[msgspec.Struct], value: object, path: str) -> Iterator[str]:

@@ -18,8 +18,18 @@ def config_warnings(config: Config, data_dir: Path) -> list[str]:
         *_project_warnings(projects),
         *history_problems(projects, data_dir / DIRECTORY),
         *telling_warnings(config.tables),
+        *_relay_warnings(config, data_dir),
         *missing_secrets(config, data_dir),
     ]
+
+
+def _relay_warnings(config: Config, data_dir: Path) -> Iterator[str]:
+    relays = sorted(path.stem for path in (data_dir / "keys" / "relays").glob("*.pub"))
+    if relays and not config.web.public_url:
+        yield (
+            f"web.public_url is empty, so links do not lead to relay {relays[0]}. Set it to the "
+            "relay's address"
+        )
 
 
 def missing_secrets(config: Config, data_dir: Path) -> list[str]:

@@ -58,6 +58,9 @@ class Extra(ABC):
     async def run(self) -> None:  # noqa: B027
         """Run until the daemon stops. Return early if there is nothing to do."""
 
+    async def follow(self) -> None:  # noqa: B027
+        """Run while this daemon is a standby, instead of `run`."""
+
     def extended(self, facts: DaemonFacts) -> DaemonFacts:
         """Add facts of this extra to `status`."""
         return facts
@@ -96,9 +99,9 @@ class Extras:
             await extra.prepare()
         await self.look()
 
-    def run(self, tasks: anyio.abc.TaskGroup) -> None:
+    def run(self, tasks: anyio.abc.TaskGroup, *, standby: bool) -> None:
         for extra in self._all:
-            tasks.start_soon(extra.run)
+            tasks.start_soon(extra.follow if standby else extra.run)
 
     def extended(self, facts: DaemonFacts) -> DaemonFacts:
         for extra in self._all:

@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import AsyncExitStack, ExitStack
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 import anyio
 import anyio.abc
@@ -22,16 +23,18 @@ import anyio.abc
 from safetyd import __version__, host
 from safetyd.agents.refusals import Refusals
 from safetyd.agents.stop_reserve import StopReserve
-from safetyd.bus.connections import Connections
+from safetyd.bus.connections import CONNECT_S, BusFailed, Connections
 from safetyd.bus.embedded_server import EmbeddedServer
 from safetyd.bus.external_server import external_problems
 from safetyd.bus.server_config import MAX_JOURNAL_BYTES
+from safetyd.bus.shared_keys import SharedKeys
 from safetyd.bus.subjects import Subjects
-from safetyd.clock import Clock
+from safetyd.clock import Clock, boottime
 from safetyd.core.events.cluster_events import TookOver
 from safetyd.core.events.daemon_events import AuditRecovered
 from safetyd.core.events.event import Moment
 from safetyd.daemon.app import App
+from safetyd.daemon.background_tasks import change_nodes
 from safetyd.daemon.config import Config
 from safetyd.daemon.extra import Extra
 from safetyd.daemon.extras import EXTRAS
@@ -44,10 +47,12 @@ from safetyd.journal.audit import Audit, Torn
 from safetyd.journal.checkpoint_bucket import CheckpointBucket
 from safetyd.journal.checkpoints import Checkpoints
 from safetyd.journal.mailbox import EventEnvelope, Mailbox
-from safetyd.journal.recovery import Restored, load, restore
+from safetyd.journal.recovery import JournalLost, JournalTrimmed, Restored, load, restore
 from safetyd.journal.standby import Claimant, Followed, Standby
 from safetyd.journal.stream import Displaced, JetStreamJournal
 from safetyd.journal.tail import FellBehind, JournalTail
+
+AGAIN_S: Final = 0.5
 
 Announce = Callable[[host.Endpoint], None]
 
@@ -133,8 +138,12 @@ class Daemon:
                 await self._take_turns(announce)
 
     async def _take_turns(self, announce: Announce) -> None:
-        """Serve on an external bus until the end: stand by, write, and stand by again."""
-        patient = False
+        """Serve on an external bus until the end: stand by, write, and stand by again.
+
+        Nodes of a cluster elect leaders when one of them fails. Until then they may not answer, or
+        answer with old facts. So only a problem that lasts ends this daemon.
+        """
+        patient, failing = False, Failing()
         while not self._told_to_end.is_set():
             try:
                 await self._turn(announce, patient=patient)
@@ -143,6 +152,16 @@ class Daemon:
                 for why in _texts(group):
                     log.warning("this daemon becomes a standby: %s", why)
                 patient = False
+            except* (BusFailed, JournalLost, JournalTrimmed) as group:
+                serious = group.subgroup((JournalLost, JournalTrimmed)) is not None
+                if failing.too_long() and (serious or not self._announced):
+                    raise
+                for why in _texts(group):
+                    log.warning("trying again: %s", why)
+                patient = False
+                await anyio.sleep(AGAIN_S)
+            else:
+                failing = Failing()
 
     async def _turn(self, announce: Announce, *, patient: bool = False) -> None:
         """Connect, rebuild the state, and serve until a signal, a handover or a failure.
@@ -152,10 +171,14 @@ class Daemon:
         failure = Failure()
         async with AsyncExitStack() as stack, anyio.create_task_group() as tasks:
             tasks.start_soon(failure.watch)
+            self._app = None
             of = await self._connected(stack, failure)
+            if self._settings.shares_keys:
+                await self._share_keys(of, tasks)
             if of.server is not None:
                 restored = await self._rebuild(of)
             else:
+                tasks.start_soon(change_nodes, of)
                 restored = await self._stand_by(of, announce, patient=patient)
             await self._write(of, restored, announce)
             tasks.cancel_scope.cancel()
@@ -210,6 +233,28 @@ class Daemon:
     def _url(self) -> str:
         return self._settings.config.bus.url if self._server is None else self._server.url
 
+    async def _share_keys(self, of: Resources, tasks: anyio.abc.TaskGroup) -> None:
+        """Start to share keys with other daemons, also while this one is a standby."""
+
+        def take_on(by: str) -> list[str]:
+            if self._app is not None and self._app.health.serving:
+                return self._app.take_on_keys(by)
+            return of.reload.take_on_keys(by, record=False)
+
+        config = self._settings.config
+        keys = SharedKeys(
+            of.connections.main.client,
+            of.subjects,
+            self._data_dir / "keys",
+            seed=self._settings.seed(),
+            daemons=config.bus.daemons,
+            take_on=take_on,
+            replicas=config.journal.replicas,
+        )
+        with of.connections.needed():
+            await keys.begin()
+        tasks.start_soon(keys.run)
+
     def _start_server(self, server: EmbeddedServer, reload: Reload) -> None:
         errors = reload.take_on_keys("start")
         if errors:
@@ -222,7 +267,7 @@ class Daemon:
         client = connections.main.client
         problems = reload.take_on_keys("start") + await external_problems(client)
         if problems:
-            raise Unusable("\n".join(problems))
+            raise (BusFailed if self._announced else Unusable)("\n".join(problems))
         log.warning("make sure that the bus has `sync_interval: always`; safetyd cannot check it")
         bucket = CheckpointBucket(client, self._settings.config.journal.replicas)
         await bucket.fetch(self._checkpoints)
@@ -308,6 +353,17 @@ class Daemon:
     def sign_in_link(self) -> str:
         """Return a link to the control room for the operator who started this daemon."""
         return "" if self._app is None else self._app.sign_in_link()
+
+
+class Failing:
+    """How long the attempts to serve have failed."""
+
+    def __init__(self) -> None:
+        self._since = boottime()
+
+    def too_long(self) -> bool:
+        """Return True if no election of the bus's nodes takes that long."""
+        return boottime() - self._since >= CONNECT_S
 
 
 class Failure:

@@ -12,7 +12,7 @@ import msgspec
 
 from safetyd import __version__
 from safetyd.bus.embedded_server import EmbeddedServer, ServerRefused
-from safetyd.bus.keyring import ROLES, KeyUnusable, OldKey, Role
+from safetyd.bus.keyring import LOCAL_OPERATOR, ROLES, KeyUnusable, OldKey, Role
 from safetyd.bus.server_config import Users
 from safetyd.clock import Clock
 from safetyd.core.engine.engine_state import EngineState
@@ -87,8 +87,11 @@ class Reload:
             log.info("reloaded for %s", by)
         return errors
 
-    def take_on_keys(self, by: str) -> list[str]:
-        """Configure the server with the current keys. Return the errors."""
+    def take_on_keys(self, by: str, *, record: bool = True) -> list[str]:
+        """Configure the server with the current keys. Return the errors.
+
+        With `record`, the journal gets the difference. Only the daemon that writes it records.
+        """
         try:
             check_owners(self._settings.data_dir)
             users = self._settings.users()
@@ -96,7 +99,9 @@ class Reload:
                 self._server.configure(users)
         except (OSError, Foreign, KeyUnusable, ServerRefused) as exc:
             return [f"cannot load the keys: {exc}"]
-        self._note_change(users, by)
+        if record:
+            self._note_change(users, by)
+        self._users = users
         return []
 
     def keys_of(self, person: str) -> frozenset[str]:
@@ -209,12 +214,16 @@ def _named(users: Users) -> dict[Key, str]:
         for role in ROLES
         for name, key in users.newest(role).items()
     }
+    others: dict[Key, str] = {
+        ("operators", LOCAL_OPERATOR, key): f"operator {LOCAL_OPERATOR} {key}"
+        for key in users.other_locals
+    }
     tokens: dict[Key, str] = {
         ("agents", name, _TOKEN + one.shown): f"agent {name} {_TOKEN}{one.shown}"
         for name, hashes in users.tokens.items()
         for one in hashes
     }
-    return old | newest | tokens
+    return old | newest | others | tokens
 
 
 def _after(users: Users, key: Key) -> str:

@@ -19,12 +19,13 @@ from safetyd.bus.flood_gate import FloodGate, KeylessGate
 from safetyd.bus.keyring import LOCAL_OPERATOR, ROLES, Keyring, public_key, seed_in
 from safetyd.bus.question_limits import QuestionLimits
 from safetyd.bus.server_config import Users
+from safetyd.bus.telemetry_tokens import TelemetryTokens, read_tokens
 from safetyd.client.discovery import servers
 from safetyd.clock import Clock
 from safetyd.core.guards.gate.own_config import OwnConfig
 from safetyd.core.guards.rules import ProjectRules, RulesConfig
 from safetyd.core.policy import Policy
-from safetyd.daemon.config import Config, load
+from safetyd.daemon.config import Config, load_to_run
 from safetyd.daemon.project_files import with_files
 from safetyd.host import THIS_MACHINE, netloc, own_config, system_zone
 from safetyd.notify.address_book import Tables, telling, warnings
@@ -89,7 +90,8 @@ def _addresses(config: Config) -> Iterator[str]:
     web = config.web
     for host, port in ((web.host, web.first_port), (web.links_host, web.links_port)):
         if port:
-            yield from (netloc(name, port) for name in dict.fromkeys((host, *THIS_MACHINE)))
+            names = dict.fromkeys((host, *web.names, *THIS_MACHINE))
+            yield from (netloc(name, port) for name in names)
     if config.bus.url:
         yield from (urlsplit(url).netloc.rpartition("@")[2] for url in servers(config.bus.url))
 
@@ -129,9 +131,11 @@ class Settings:
         )
         self.flood_gate = FloodGate(BOUNDS)  # only for agents with a key
         self.tokens = TokenBook()
+        self.telemetry: TelemetryTokens | None = None  # set by `users`
         self._keyed: frozenset[str] = frozenset()
         self._operators: frozenset[str] = frozenset()
         self._observers: frozenset[str] = frozenset()
+        self.relays: frozenset[str] = frozenset()
         self._reserved: frozenset[str] = frozenset()
         self._names: dict[str, str] = {}
         self.next_start: tuple[str, ...] = ()  # changed sections that need a restart
@@ -144,6 +148,11 @@ class Settings:
         machine = "".join(c if c.isalnum() and c.isascii() else "-" for c in socket.gethostname())
         place = hashlib.sha256(str(self.data_dir.resolve()).encode()).hexdigest()
         return f"{machine[:NAME_CHARS]}-{place[:4]}"
+
+    @property
+    def shares_keys(self) -> bool:
+        """Return True if this daemon shares keys with others, and so knows all of them."""
+        return bool(self.config.bus.daemons)
 
     @property
     def stop_files(self) -> tuple[Path, ...]:
@@ -183,6 +192,18 @@ class Settings:
             return "operator"
         return "observer" if name in self._observers else None
 
+    def is_refused(self, agent: str) -> bool:
+        """Return True if an agent on the bus has no key here.
+
+        The bus itself may still accept a revoked key. Without shared keys, only the bus decides.
+        """
+        return self.shares_keys and agent not in self._keyed
+
+    def may_send(self, name: str, *, command: bool) -> bool:
+        """Return True if an operator on the bus may send commands, or else queries."""
+        role = self.role_of(name)
+        return not self.shares_keys or role == "operator" or (role is not None and not command)
+
     def name_of(self, key: str) -> str:
         """Return the name for a public key."""
         return self._names.get(key, key)
@@ -201,12 +222,18 @@ class Settings:
         operators = dict(self.keyring.public("operators"))
         observers = dict(self.keyring.public("observers"))
         tokens = AgentTokens(self.data_dir / "keys").hashes()
+        relays = dict(self.keyring.public("relays"))
         self._operators, self._observers = frozenset(operators), frozenset(observers)
+        self.relays = frozenset(relays)
         users = Users(
-            daemons=(public_key(self.keyring.daemon),),
+            daemons=tuple(
+                dict.fromkeys((public_key(self.keyring.daemon), *self.config.bus.daemons))
+            ),
             agents=agents,
             operators=operators,
             observers=observers,
+            other_locals=self.keyring.other_locals(now),
+            relays=relays,
             open_agents=self.config.bus.keyless,
             old_keys=self.keyring.old_keys(now),
             door_open=self.keyless_gate.open,
@@ -214,6 +241,7 @@ class Settings:
             shut_agents=self.flood_gate.shut,
             tokens=tokens,
         )
+        self.telemetry = read_tokens(self.keyring.telemetry_key)
         self.tokens.take_on(tokens, now)
         self._keyed = frozenset(agents) | self.tokens.agents
         named = (*self._keyed, *operators, *observers, *RESERVED)
@@ -226,7 +254,7 @@ class Settings:
 
         If there was no file at the start, use safetyd.toml in the data directory, if it exists now.
         """
-        return load(self._file)
+        return load_to_run(self._file)
 
     @property
     def _file(self) -> Path | None:

@@ -15,8 +15,19 @@ from safetyd.hosts.hook_command import HookCommand
 # Commands that decide for an operator, or that change which agents are guarded.
 OPERATOR_COMMANDS: Final = (
     *("agent", "approve", "breakers", "budgets", "cancel", "config", "defer", "deny", "grant"),
-    *("init", "limits", "open", "operator", "pause", "protect", "reload", "reset", "resume"),
-    *("review", "rollback", "run", "safe-mode", "unpause", "unprotect"),
+    *(
+        "init",
+        "install-service",
+        "limits",
+        "open",
+        "operator",
+        "pause",
+        "protect",
+        "reload",
+        "reset",
+        "resume",
+    ),
+    *("review", "rollback", "run", "safe-mode", "uninstall-service", "unpause", "unprotect"),
 )
 
 KEYS: Final = ("**/keys/operator.*", "**/keys/operators/**", "**/keys/daemon.nk")

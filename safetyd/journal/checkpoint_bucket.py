@@ -8,6 +8,7 @@ import logging
 from pathlib import Path
 from typing import Final
 
+import anyio
 import nats.js.errors
 from nats.js import JetStreamContext
 from nats.js.object_store import ObjectStore
@@ -18,6 +19,7 @@ from safetyd.journal.replication import add_replicas, explained
 
 BUCKET: Final = "SAFETY_CHECKPOINTS"
 MAX_BYTES: Final = 128 * 1024**2
+ASK_S: Final = 10.0
 PATIENCE_S: Final = 30.0
 
 log = logging.getLogger("safetyd.checkpoints")
@@ -33,21 +35,28 @@ class CheckpointBucket:
         self._store: ObjectStore | None = None
 
     async def fetch(self, checkpoints: Checkpoints) -> None:
-        """Download checkpoints of another daemon."""
-        store = await self._open()
+        """Download checkpoints of another daemon. Raise TimeoutError if nothing arrives.
+
+        nats-py waits for ever if a node fails while it lists or downloads objects.
+        """
+        with anyio.fail_after(ASK_S):
+            store = await self._open()
+            names = await self._names(store)
         have = {path.name for path in checkpoints.paths()}
-        for name in await self._names(store):
+        for name in names:
             if name not in have:
-                found = await store.get(name)
+                with anyio.fail_after(PATIENCE_S):
+                    found = await store.get(name)
                 checkpoints.adopt(name, found.data or b"")
                 log.info("downloaded checkpoint %s of another daemon", name)
 
     async def put(self, path: Path, content: bytes) -> None:
-        """Store a checkpoint and delete old ones."""
-        store = await self._open()
-        await store.put(path.name, content)
-        for old in (await self._names(store))[KEPT:]:
-            await store.delete(old)
+        """Store a checkpoint and delete old ones. Raise TimeoutError if that takes too long."""
+        with anyio.fail_after(PATIENCE_S):
+            store = await self._open()
+            await store.put(path.name, content)
+            for old in (await self._names(store))[KEPT:]:
+                await store.delete(old)
 
     async def _open(self) -> ObjectStore:
         if self._store is None:

@@ -38,8 +38,8 @@ BEAT_S: Final = 0.5  # how long nothing is appended before an empty batch is
 READ_AHEAD: Final = 256
 HEARTBEAT: Final = b""  # a batch without lines
 
-_REPLICATED: Final = 10164  # wrong last sequence, on several replicas
-_WRONG_LAST: Final = (10070, 10071, _REPLICATED)  # the first two: message id, sequence
+_WRONG_ON_REPLICAS: Final = 10164
+_WRONG_LAST: Final = (10070, 10071, _WRONG_ON_REPLICAS)  # message id, sequence, on several replicas
 _CHECKED: Final = (
     "subjects",
     "storage",
@@ -120,6 +120,7 @@ class JetStreamJournal:
         self._under_way: dict[int, SentAppend] = {}  # by number, in order
         self._settling = anyio.Lock()
         self._pipelined = True
+        self._misplaced = False  # the server says that a batch does not follow the last one
         self._owned_t = -math.inf  # when the newest written batch was sent
         self.last = 0  # the stream sequence of the newest written batch
         self.problem = ""  # why sent batches are not written yet
@@ -142,7 +143,7 @@ class JetStreamJournal:
         )
         info = await open_stream(self._client, self._js, wanted)
         _check(info.config, wanted)
-        self._pipelined = (info.config.num_replicas or 1) == 1
+        self._pipelined = max(info.config.num_replicas or 1, replicas) == 1
         self.last = info.state.last_seq
 
     def send(self, batch: bytes) -> SentAppend:
@@ -172,12 +173,19 @@ class JetStreamJournal:
     def withdraw(self) -> None:
         """Forget the batches that are not written, because another daemon's are in their place."""
         self._under_way.clear()
+        self._misplaced = False
         self.problem = ""
 
     @property
     def unowned_s(self) -> float:
         """Return how many seconds ago the newest written batch of this daemon was sent."""
         return boottime() - self._owned_t
+
+    @property
+    def waiting_s(self) -> float:
+        """Return how many seconds ago the oldest batch was sent that is not written yet."""
+        oldest = next(iter(self._under_way.values()), None)
+        return 0.0 if oldest is None else boottime() - oldest.sent_t
 
     async def beat(self) -> None:
         """Append an empty batch whenever nothing else is appended. Raise `Displaced` if refused."""
@@ -235,10 +243,12 @@ class JetStreamJournal:
         if ack.error is None:
             self._written(number, ack.seq)
             return
-        self._under_way[number].answer()
-        if ack.error.err_code == _REPLICATED:
+        if ack.error.err_code == _WRONG_ON_REPLICAS:
             self._pipelined = False  # another daemon may have added replicas
-        if ack.error.err_code not in _WRONG_LAST:
+        self._under_way[number].answer()
+        if ack.error.err_code in _WRONG_LAST:
+            self._misplaced = True
+        else:
             self.problem = ack.error.description
 
     def _written(self, number: int, sequence: int) -> None:
@@ -254,19 +264,20 @@ class JetStreamJournal:
         if self._under_way and not self._pipelined:
             self._client.send(self._command(next(iter(self._under_way.values()))))
 
-    async def _find_out(self) -> bool:
-        """Ask the stream which of the sent batches it has. Return False if it is not certain."""
-        known = self.last
+    async def _find_out(self) -> None:
+        """Ask the stream which of the sent batches it has. Raise `Displaced` if there are others.
+
+        A lower sequence than the known one proves nothing.
+        """
         found = await self._end()
         if found is None:
-            return False
+            return
         sequence, message_id = found
         ours = [n for n, append in self._under_way.items() if append.message_id == message_id]
         if ours:
             self._written(ours[0], sequence)
         elif sequence > self.last:  # more may have been written in the meantime
             raise Displaced(f"another daemon wrote batch {sequence} of the journal")
-        return sequence >= known
 
     async def _end(self) -> tuple[int, str] | None:
         """Return the sequence and id of the newest batch. The sequence is 0 if there is none.
@@ -284,8 +295,9 @@ class JetStreamJournal:
     async def _repeat(self, append: SentAppend) -> None:
         """Send a batch again until it is written."""
         while not append.sequence:
-            if not await self._find_out():
-                self.problem = self.problem or "the journal's server does not answer"
+            # An error such as "no leader" says that asking the stream would be in vain.
+            if self._misplaced or not append.answered.done():
+                await self._find_out()
             await self._send_again()
 
     async def _send_again(self) -> None:
@@ -294,11 +306,13 @@ class JetStreamJournal:
             under_way = under_way[:1]
         if not under_way:
             return
+        self._misplaced = False
         for append in under_way:
             append.ask_again()
         if self._client.send(b"".join(map(self._command, under_way))):
             await under_way[-1].wait()
         if not under_way[-1].sequence:
+            self.problem = self.problem or "the journal's server does not answer"
             await anyio.sleep(AGAIN_S)
 
     def _command(self, append: SentAppend) -> bytes:

@@ -2,6 +2,7 @@
 
 import logging
 from collections import deque
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -60,7 +61,8 @@ class JournalTail:
         self._batches.clear()
         self._bytes = 0
         if subscription is not None and self._client.is_connected:
-            await self._client.leave(subscription)
+            with suppress(nats.errors.Error, OSError):  # the connection is lost just now
+                await self._client.leave(subscription)
 
     async def _found(self, after: int) -> tuple[int, bytes] | None:
         if self._subscription is None or boottime() - self._heard_t > SILENT_S:
@@ -77,7 +79,11 @@ class JournalTail:
     async def _missed(self, after: int) -> None:
         """Start again after a gap. Raise `FellBehind` if the missing batches are deleted."""
         await self.close()
-        info = await self._js.stream_info(STREAM)
+        try:
+            info = await self._js.stream_info(STREAM)
+        except (nats.errors.Error, TimeoutError, OSError) as exc:
+            log.debug("cannot look for missing batches now: %s", exc)
+            return
         if info.state.first_seq > after + 1:
             raise FellBehind(f"the journal begins with batch {info.state.first_seq}, after {after}")
 

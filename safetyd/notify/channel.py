@@ -10,6 +10,7 @@ import logging
 from abc import ABC, ABCMeta, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from datetime import datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, NamedTuple, Protocol, TypeVar
 from urllib.parse import urlsplit
@@ -172,6 +173,21 @@ class Hook(NamedTuple):
     handle: "Callable[[web.Request], Awaitable[web.StreamResponse]]"
 
 
+class Package(NamedTuple):
+    """A Python package that a channel imports, and the extra of safetyd that installs it."""
+
+    module: str
+    extra: str
+
+    @property
+    def missing(self) -> str:
+        """The error if the package is not installed."""
+        return f"{self.module} is not installed: run `pip install 'safetyd[{self.extra}]'`"
+
+    def is_installed(self) -> bool:
+        return find_spec(self.module) is not None
+
+
 class AbstractStruct(msgspec.StructMeta, ABCMeta):
     """Let a struct have abstract methods."""
 
@@ -188,6 +204,7 @@ class ChannelTable(
     rank: ClassVar[int] = 50  # position in the default order of preference
     repeated: ClassVar[bool] = False  # True for [[notifications.<channel>]]: each is a channel
     secret_files: ClassVar[tuple[str, ...]] = ()  # settings that name a file with a secret
+    needs: ClassVar[Package | None] = None  # a package that the extra `server` does not install
     hints: ClassVar[Hints] = ()  # pairs: a part of an error text in lower case, and advice for it
 
     @property

@@ -89,6 +89,12 @@ class NotificationSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
         """Return the table of one channel."""
         return next(table for _, table in self.channels() if isinstance(table, kind))
 
+    def missing_packages(self) -> Problems:
+        """Yield each enabled channel whose package is not installed, and how to install it."""
+        for key, table in self.tables():
+            if table.enabled and table.needs and not table.needs.is_installed():
+                yield f"notifications.{key}", table.needs.missing
+
     def missing_secrets(self, directories: Iterable[Path]) -> Problems:
         """Yield each setting whose secret file cannot be used, and the reason."""
         looked_in = tuple(directories)

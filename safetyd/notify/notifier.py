@@ -2,7 +2,7 @@
 
 import logging
 import socket
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Protocol
@@ -54,6 +54,9 @@ class NotifierSettings(Protocol):
     @property
     def channels(self) -> Iterable[str]: ...
 
+    @property
+    def relays(self) -> Collection[str]: ...
+
 
 class Notifier:
     """Sends notifications for durable events, and handles operators' commands about them."""
@@ -78,6 +81,7 @@ class Notifier:
             mailbox,
             base_url=base_url,
             here_only=not public_url,
+            relays=lambda: settings.relays,
         )
         templates = ChannelTemplates(data_dir / TEMPLATES, self._broken_template)
         self.composer = Composer(

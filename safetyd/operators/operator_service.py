@@ -1,6 +1,7 @@
 """The bus subjects of operators: commands, answers and queries."""
 
 from functools import partial
+from typing import Protocol
 
 import msgspec
 
@@ -14,15 +15,24 @@ from safetyd.operators.handlers import Asker
 from safetyd.operators.replies import CommandRefused, refused, too_often
 
 
+class MaySend(Protocol):
+    def __call__(self, name: str, *, command: bool) -> bool: ...
+
+
 class OperatorService:
     """The control, review and query subjects. The last token of a subject is the sender."""
 
     def __init__(
-        self, publisher: Publisher, runner: CommandRunner, question_limits: QuestionLimits
+        self,
+        publisher: Publisher,
+        runner: CommandRunner,
+        question_limits: QuestionLimits,
+        may_send: MaySend,
     ) -> None:
         self._publisher = publisher
         self._runner = runner
         self._question_limits = question_limits
+        self._may_send = may_send
 
     def control(self, subject: bytes, reply: bytes, payload: bytes) -> None:
         """Run a command. A stop is in force before this returns."""
@@ -47,6 +57,9 @@ class OperatorService:
 
     def _run(self, verb: Verb, subject: bytes, reply: bytes, payload: bytes) -> None:
         asker = Asker(_by(subject), partial(self._publisher.answer, reply))
+        if not self._may_send(asker.by, command=verb != "query"):
+            self._no(reply, "no_key", f"{asker.by} has no key that permits this; it was revoked")
+            return
         try:
             self._runner.run(read_call(verb, read_command(payload)), asker)
         except Malformed as exc:

@@ -1,9 +1,10 @@
 """Reads forms, with size limits, and checks that our own page sent them."""
 
+from collections.abc import Mapping
 from http import HTTPStatus
 from ipaddress import ip_address
 from typing import Final
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlsplit
 
 import anyio
 from aiohttp import web
@@ -32,6 +33,12 @@ class FormRefused(Exception):
     def __init__(self, told: ResultPage) -> None:
         super().__init__(told.status)
         self.told = told
+
+
+def origin_of(url: str) -> str:
+    """Return the origin of a URL, as browsers send it."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}".lower()
 
 
 def is_foreign(request: web.Request, public_origin: str) -> bool:
@@ -93,7 +100,8 @@ def caller(request: web.Request, *, proxied: bool) -> str:
         return remote
 
 
-def answer_form(request: web.Request, fields: dict[str, str], address: str) -> Form:
+def answer_form(fields: Mapping[str, str], *, cookie: str = "", peer: str, relay: str = "") -> Form:
+    """Return an answer. `peer` says where it came from."""
     said = _SAID.get(fields.get("v", ""))
     if said is None:
         raise FormRefused(result_pages.malformed(HTTPStatus.BAD_REQUEST))
@@ -102,12 +110,12 @@ def answer_form(request: web.Request, fields: dict[str, str], address: str) -> F
         nonce=fields.get("n", ""),
         code="".join(fields.get("c", "").split()),
         words=fields.get("m", "").strip()[:WORDS_CHARS],
-        cookie=request.cookies.get(COOKIE, ""),
-        peer=_peer(request, address),
+        cookie=cookie,
+        peer=marked(f"relay {relay}: {peer}" if relay else peer, "?")[:PEER_CHARS].strip(),
+        relay=relay,
     )
 
 
-def _peer(request: web.Request, address: str) -> str:
-    """Return the address and browser in one line, with invisible characters marked."""
-    said = f"{address} {request.headers.get('User-Agent', '')}"
-    return marked(said, "?")[:PEER_CHARS].strip()
+def peer_of(request: web.Request, address: str) -> str:
+    """Return the address and browser of a client."""
+    return f"{address} {request.headers.get('User-Agent', '')}"[:PEER_CHARS]

@@ -1,7 +1,8 @@
 """HTTP listeners, metrics and health, and the page at `/`."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+import math
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from http import HTTPStatus
@@ -18,6 +19,7 @@ from safetyd.journal.mailbox import Mailbox
 from safetyd.monitoring.metrics import Metrics
 from safetyd.web.loopback import BELOW, listen_on_both
 from safetyd.web.pages.page_frame import HEADERS
+from safetyd.web.pages.result_pages import ResultPage
 from safetyd.web.scrape import Scrape, StateGauges
 from safetyd.web.throttle import RequestTurns
 
@@ -26,6 +28,7 @@ MAX_GUESTS: Final = 200
 KEPT_S: Final = 15.0
 LATER: Final = {"Retry-After": "1"}
 FORMER: Final = "this host name is from before the daemon restarted: run `safetyd open`\n"
+_ANY: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - not bound here
 METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 Health = Callable[[], str]  # the problem, or an empty string
@@ -65,7 +68,10 @@ class Listener:
         self._servers: list[asyncio.Server] = []
 
     async def start(self, port: int | None = None) -> str:
-        """Listen on the given or configured port (0: any free one) and return the address."""
+        """Listen on the given or configured port (0: any free one) and return an address.
+
+        A listener on all addresses returns the loopback address.
+        """
         app = web.Application(
             middlewares=[self._in_turn, self._our_host_only], client_max_size=64 * 1024
         )
@@ -76,7 +82,7 @@ class Listener:
         server = cast("web.Server", self._runner.server)  # not None after the setup
         await self._listen(partial(_accept, server), self._port if port is None else port)
         name, number = self._servers[0].sockets[0].getsockname()[:2]
-        return f"http://{netloc(name, number)}"
+        return f"http://{netloc(_ANY.get(name, name), number)}"
 
     async def stop(self) -> None:
         for server in self._servers:
@@ -157,10 +163,10 @@ class Vitals:
         return web.Response(body=text, headers={"Content-Type": METRICS_TYPE})
 
     async def _get_health(self, _request: web.Request) -> web.Response:
-        return _told(self._alive())
+        return health_response(self._alive())
 
     async def _get_ready(self, _request: web.Request) -> web.Response:
-        return _told(self._ready())
+        return health_response(self._ready())
 
 
 class FrontPage:
@@ -182,6 +188,17 @@ class FrontPage:
             content_type="text/html" if wanted else "text/plain",
             headers={**HEADERS, "Vary": "Accept"},
         )
+
+
+def html_response(told: ResultPage, headers: Mapping[str, str]) -> web.Response:
+    """Return a page as a response with these headers."""
+    wait = {"Retry-After": str(math.ceil(told.retry_s))} if told.retry_s else {}
+    return web.Response(
+        status=told.status,
+        text=told.html,
+        content_type="text/html",
+        headers={**headers, **wait},
+    )
 
 
 class HttpConnection(web.RequestHandler):
@@ -253,5 +270,6 @@ def _name(host: str) -> str:
         return ""
 
 
-def _told(problem: str) -> web.Response:
+def health_response(problem: str) -> web.Response:
+    """Return a response with the problem, or `ok`."""
     return web.Response(status=503 if problem else 200, text=f"{problem or 'ok'}\n")

@@ -2,12 +2,18 @@
 
 A denial needs only the button. An approval also needs the code from the notification or a paired
 browser, because mail scanners follow links and press buttons.
+
+The owner of a relay sees what browsers send through it. So an approval through a relay needs all
+six digits of the code, which is valid for one request, and no pairing counts. A denial through a
+relay uses no code, so that nobody types one there unless they approve.
 """
 
 import secrets
 from collections.abc import Callable, Iterator
 from datetime import datetime
-from typing import Final, Literal, NamedTuple
+from typing import Literal, NamedTuple
+
+import msgspec
 
 from safetyd.core.approvals.assurance import Given, NotTaken, taken
 from safetyd.core.approvals.request import Request
@@ -18,15 +24,23 @@ from safetyd.core.events.notification_events import Announced, LinkRevoked, Note
 from safetyd.core.events.request_events import Answered
 from safetyd.journal.mailbox import Carried, Plan
 from safetyd.notify.links.sent_links import SentLink, SentLinks
-from safetyd.notify.links.tokens import Signer, is_code
+from safetyd.notify.links.tokens import MOST_DIGITS, Signer, is_code
 from safetyd.web.engine_gateway import Answer, Ask
 from safetyd.web.link_view import LinkView, look
-
-MAX_WRONG: Final = 5  # wrong codes of one recipient for one request
-MAX_GUESSED: Final = 10_000  # pairs of request and recipient whose wrong codes are counted
+from safetyd.web.wrong_codes import MAX_WRONG, WrongCodes
 
 Outcome = Literal[
-    "recorded", "over", "stale", "terminal", "no_code", "wrong_code", "unknown", "unfit", "tested"
+    "recorded",
+    "over",
+    "stale",
+    "terminal",
+    "no_code",
+    "short_code",
+    "wrong_code",
+    "relay_closed",
+    "unknown",
+    "unfit",
+    "tested",
 ]
 Said = Literal["approved", "denied", "tested"]
 
@@ -40,6 +54,7 @@ class Form(NamedTuple):
     words: str
     cookie: str
     peer: str
+    relay: str = ""  # the relay that sent the form, if any
 
     @property
     def approves(self) -> bool:
@@ -73,14 +88,17 @@ class LinkAnswers:
         self._sent_links = sent_links
         self._waits = waits
         self._used = used
-        self._wrong: dict[tuple[str, str], int] = {}  # codes tried, by request and recipient
+        self._wrong = WrongCodes()
 
-    def look(self, token_id: bytes, cookie: str) -> Ask:
+    def look(self, token_id: bytes, cookie: str, *, relayed: bool) -> Ask:
         """Return a query for the content of a link. Its answer is None for invalid links."""
 
         def ask(engine: EngineState, moment: Moment) -> LinkView | None:
             link = self._sent_links.find(engine.outbox, token_id)
-            return None if link is None else look(engine, moment, link, self._signer, cookie)
+            if link is None:
+                return None
+            view = look(engine, moment, link, self._signer, "" if relayed else cookie)
+            return msgspec.structs.replace(view, relayed=relayed)
 
         return ask
 
@@ -116,7 +134,16 @@ class LinkAnswers:
         """Return why a form is refused, or None."""
         if not self._signer.nonce_ok(attempt.token_id, attempt.form.nonce, attempt.at.at):
             return "stale"
-        return None if attempt.at.at < attempt.link.expires else "over"
+        if attempt.at.at >= attempt.link.expires:
+            return "over"
+        form = attempt.form
+        if not form.relay or not form.approves:
+            return None
+        if self._wrong.relay_closed(form.relay, attempt.at.t):
+            return "relay_closed"
+        # Messages show fewer digits only if no relay has a key.
+        short = is_code(form.code) and len(form.code) < MOST_DIGITS
+        return "short_code" if short else None
 
     def _settled(self, engine: EngineState, attempt: Attempt) -> Carried[Answer]:
         request, assurance = attempt.request, self._assurance(engine, attempt)
@@ -135,7 +162,9 @@ class LinkAnswers:
     def _assurance(self, engine: EngineState, attempt: Attempt) -> str:
         """Return how an answer was authenticated, or an empty string if an approval was not."""
         form, recipient = attempt.form, attempt.link.recipient
-        if self._signer.device_of(form.cookie, attempt.at.at) == recipient:
+        if form.relay and not form.approves:
+            return "button"
+        if not form.relay and self._signer.device_of(form.cookie, attempt.at.at) == recipient:
             return "device"
         revocations, sent = engine.records.link_revocations, attempt.link.sent
         named = revocations.code_name(attempt.request.id, recipient, sent)
@@ -144,15 +173,17 @@ class LinkAnswers:
         return "" if form.approves else "button"
 
     def _guessed(self, attempt: Attempt) -> Carried[Answer]:
+        relay, closed = attempt.form.relay, tuple[Event, ...]()
+        if relay:
+            self._wrong.count_relay(relay, attempt.at.t)
+            if self._wrong.relay_closed(relay, attempt.at.t):
+                closed = (_relay_closed(relay, attempt.at),)
         # Count by request, because each notification about it has its own link.
-        key = attempt.request.id, attempt.link.recipient
-        wrong = self._wrong.pop(key, 0) + 1
-        self._wrong[key] = wrong
-        if wrong >= MAX_WRONG:
-            return Carried((_revoked(attempt), _warned(attempt)), {"outcome": "unknown"})
-        if len(self._wrong) > MAX_GUESSED:
-            del self._wrong[next(iter(self._wrong))]
-        return Carried((), {"outcome": "wrong_code", "left": MAX_WRONG - wrong})
+        left = self._wrong.left(attempt.request.id, attempt.link.recipient)
+        if not left:
+            events = (_revoked(attempt), _warned(attempt), *closed)
+            return Carried(events, {"outcome": "unknown"})
+        return Carried(closed, {"outcome": "wrong_code", "left": left})
 
 
 def _told(outcome: Outcome) -> Carried[Answer]:
@@ -207,6 +238,22 @@ def _warned(attempt: Attempt) -> Announced:
         at=moment.at,
     )
     return Announced(at=moment.at, t=moment.t, note=note, recipients=(link.recipient,))
+
+
+def _relay_closed(relay: str, moment: Moment) -> Announced:
+    """Return an alert to everyone: a relay may be guessing codes."""
+    note = Note(
+        id=f"relay_{relay}_{moment.at:%Y%m%dT%H%M%S}",
+        kind="alert",
+        urgency="high",
+        title=f"Too many wrong codes from relay {relay}",
+        text=(
+            f"For now, no request can be approved through relay {relay}. Somebody may control it "
+            f"and guess codes. To revoke its key: safetyd relay revoke {relay}"
+        ),
+        at=moment.at,
+    )
+    return Announced(at=moment.at, t=moment.t, note=note)
 
 
 def paired(recipient: str, address: str) -> Plan[Answer]:

@@ -4,36 +4,32 @@ GET and HEAD change nothing. Only a POST from our own page answers. Tokens are n
 repeated.
 """
 
-import hashlib
 import logging
-import math
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from datetime import datetime
-from functools import partial
 from http import HTTPStatus
-from typing import Final, NoReturn
-from urllib.parse import urlsplit
+from typing import Final
 
-import msgspec
 from aiohttp import web
 
 from safetyd.clock import Clock, uptime
-from safetyd.core.approvals.request import Request
-from safetyd.core.engine.engine_state import EngineState
-from safetyd.core.events.event import Moment
-from safetyd.journal.mailbox import Carried, Unanswered
-from safetyd.notify.links.sent_links import SentLinks
-from safetyd.notify.links.tokens import DEVICE_TIME, Signer
-from safetyd.operators.contract.history_contract import CommitAnswer, CommitQuestion
-from safetyd.operators.replies import CommandRefused
-from safetyd.web.engine_gateway import Answer, EngineGateway
-from safetyd.web.forms import COOKIE, FormRefused, answer_form, caller, is_foreign, read_fields
-from safetyd.web.link_answers import Form, LinkAnswers, paired
-from safetyd.web.link_view import LinkView
+from safetyd.journal.mailbox import Unanswered
+from safetyd.notify.links.tokens import DEVICE_TIME
+from safetyd.web.forms import (
+    COOKIE,
+    FormRefused,
+    answer_form,
+    caller,
+    is_foreign,
+    origin_of,
+    peer_of,
+    read_fields,
+)
+from safetyd.web.http_server import html_response
+from safetyd.web.link_answers import paired
+from safetyd.web.link_pages import LinkPages, LinksUnavailable, UnknownLink
 from safetyd.web.pages import result_pages
-from safetyd.web.pages.change_view import change_view
-from safetyd.web.pages.page_frame import HEADERS
+from safetyd.web.pages.page_frame import page_headers
 from safetyd.web.pages.result_pages import ResultPage, pairing_page, told_page
 from safetyd.web.throttle import Throttle
 
@@ -43,47 +39,24 @@ MAX_PAIRED: Final = 1000  # used pairing links to remember; a link expires after
 log = logging.getLogger("safetyd.web")
 
 
-def _nobody_asks(_delivery: str, _at: datetime) -> None:
-    """Do nothing when a test link is used."""
-
-
-async def no_history(_by: str, _question: CommitQuestion) -> NoReturn:
-    """Refuse queries for commits."""
-    raise CommandRefused("not_found", "no project has a file history")
-
-
 class LinkHandler:
-    """`public_url` is the base URL of links, or empty if they lead to the listener itself.
+    """`public_url` is the base URL of links, or empty if they lead to the listener itself."""
 
-    `used` is called with the delivery and the time when a test link is used. `ask` returns a
-    commit. It takes the name of a rate limit.
-    """
-
-    def __init__(  # noqa: PLR0913 - each is another part of the daemon
+    def __init__(
         self,
-        gateway: EngineGateway,
-        signer: Signer,
-        sent_links: SentLinks,
-        waits: Callable[[Request], bool],
+        pages: LinkPages,
         clock: Clock,
         *,
         public_url: str = "",
-        used: Callable[[str, datetime], None] = _nobody_asks,
-        ask: Callable[[str, CommitQuestion], Awaitable[CommitAnswer]] = no_history,
         now: Callable[[], float] = uptime,
     ) -> None:
-        self._gateway = gateway
-        self._signer = signer
-        self._links = LinkAnswers(signer, sent_links, waits, used)
+        self._pages = pages
+        self._signer = pages.signer
         self._clock = clock
-        self._ask = ask
         self._throttle = Throttle(now)
-        public = urlsplit(public_url)
         self._proxied = bool(public_url)
-        self._origin = f"{public.scheme}://{public.netloc}".lower()
-        self._headers = dict(HEADERS)
-        if public.scheme == "https":
-            self._headers["Strict-Transport-Security"] = "max-age=31536000"
+        self._origin = origin_of(public_url)
+        self._headers = page_headers(public_url)
         self._paired: dict[str, None] = {}  # used pairing links
         self.counts: Counter[str] = Counter()  # responses, by method and status
 
@@ -102,11 +75,22 @@ class LinkHandler:
     ) -> web.Response:
         try:
             _allowed(self._wait_s(request))
-            response = await act(request)
+            response = await self._found(request, act)
         except FormRefused as stop:
             response = self._page(stop.told)
         self.counts[f"{request.method} {response.status}"] += 1
         return response
+
+    async def _found(
+        self, request: web.Request, act: Callable[[web.Request], Awaitable[web.Response]]
+    ) -> web.Response:
+        try:
+            return await act(request)
+        except UnknownLink:
+            _allowed(self._throttle.stranger())
+            return self._page(result_pages.nobody())
+        except LinksUnavailable as exc:
+            return self._page(result_pages.unavailable(under_way=exc.under_way))
 
     def _wait_s(self, request: web.Request) -> float:
         """Count a request by its token or, if that is invalid, by the client's address."""
@@ -121,87 +105,34 @@ class LinkHandler:
         token_id = self._signer.check(token)
         if token_id is None:
             return self._look_at_pairing(token)
-        try:
-            cookie = request.cookies.get(COOKIE, "")
-            view = await self._gateway.ask(self._links.look(token_id, cookie))
-        except Unanswered:
-            raise FormRefused(result_pages.unavailable(under_way=False)) from None
-        if not isinstance(view, LinkView):
-            raise self._stranger()
-        nonce = self._signer.nonce(token_id, view.at)
-        view = await self._with_change(view)
-        return self._page(result_pages.looked(view, nonce, request.query.get("i", "")))
-
-    async def _with_change(self, view: LinkView) -> LinkView:
-        """Return a view with the changes that the action made, unless the link has expired."""
-        kept = view.known.change if view.known else None
-        if not kept or view.at >= view.link.expires:
-            return view
-        ask = partial(self._ask, f"{view.link.recipient} by link")
-        change = await change_view(ask, kept.project, kept.commit, linked=False)
-        return msgspec.structs.replace(view, change=change)
+        focus, cookie = request.query.get("i", ""), request.cookies.get(COOKIE, "")
+        return self._page(await self._pages.look(token_id, focus=focus, cookie=cookie))
 
     async def _decide(self, request: web.Request) -> web.Response:
         token = request.match_info["token"]
         token_id = self._signer.check(token)
         if token_id is None and self._recipient_of(token) is None:
-            raise self._stranger()
+            raise UnknownLink
         _allowed(self._throttle.answer(token_id or token.encode()))
         if is_foreign(request, self._origin):
             raise FormRefused(result_pages.foreign())
         fields = await read_fields(request)
         if token_id is None:
             return await self._pair(token, fields, self._caller(request))
-        form = answer_form(request, fields, self._caller(request))
-        return self._page(await self._settle(token_id, form))
+        form = answer_form(
+            fields,
+            cookie=request.cookies.get(COOKIE, ""),
+            peer=peer_of(request, self._caller(request)),
+        )
+        return self._page(await self._pages.settle(token_id, form))
 
     def _caller(self, request: web.Request) -> str:
         return caller(request, proxied=self._proxied)
 
-    async def _settle(self, token_id: bytes, form: Form) -> ResultPage:
-        plan, begun = self._links.answer(token_id, form), list[Moment]()
-
-        def noted(engine: EngineState, moment: Moment) -> Carried[Answer]:
-            begun.append(moment)
-            return plan(engine, moment)
-
-        try:
-            seen = self._links.look(token_id, form.cookie)
-            answer, view = await self._gateway.carry_out(noted, seen)
-        except Unanswered:
-            raise FormRefused(result_pages.unavailable(under_way=bool(begun))) from None
-        if answer["outcome"] == "recorded" and isinstance(view, LinkView):
-            return result_pages.recorded(view)
-        if answer["outcome"] == "tested":
-            return result_pages.tested()
-        log.info("refused an answer by link %s: %s", _short(token_id), answer["outcome"])
-        if answer["outcome"] == "unknown" or not isinstance(view, LinkView):
-            raise self._stranger()
-        return self._refused(answer, await self._with_change(view), form, token_id)
-
-    def _refused(self, answer: Answer, view: LinkView, form: Form, token_id: bytes) -> ResultPage:
-        nonce = self._signer.nonce(token_id, view.at)
-        if answer["outcome"] == "unfit":
-            return result_pages.malformed(HTTPStatus.BAD_REQUEST)
-        if view.link.test or not view.link.request_id:
-            return result_pages.looked(view, nonce)
-        if view.standing != "pending":
-            return result_pages.over(view, form.said)
-        match answer["outcome"]:
-            case "stale":
-                why = "This page was open for too long. Check the request and answer again."
-            case "wrong_code":
-                why = f"Wrong code. After {answer['left']} more wrong codes the link stops working."
-            case "no_code":
-                why = "To approve, enter the code from the notification."
-            case _:
-                why = "This request cannot be approved here."
-        return result_pages.again(view, nonce, why, form.words)
-
     def _look_at_pairing(self, token: str) -> web.Response:
         recipient = self._recipient_of(token)
         if recipient is None:
-            raise self._stranger()
+            raise UnknownLink
         nonce = self._signer.nonce(token.encode(), self._clock.now().at)
         return self._page(ResultPage(HTTPStatus.OK, pairing_page(recipient, nonce)))
 
@@ -209,15 +140,16 @@ class LinkHandler:
         """Pair a browser with a recipient and notify them. A link pairs only one browser."""
         now, recipient = self._clock.now().at, self._recipient_of(token)
         if recipient is None:
-            raise self._stranger()
+            raise UnknownLink
         if not self._signer.nonce_ok(token.encode(), fields.get("n", ""), now):
             raise FormRefused(result_pages.foreign())
         self._use_up(token)
         try:
-            await self._gateway.carry_out(paired(recipient, address), lambda _engine, _moment: None)
+            plan = paired(recipient, address)
+            await self._pages.gateway.carry_out(plan, lambda _engine, _moment: None)
         except Unanswered:
             self._paired.pop(token, None)
-            raise FormRefused(result_pages.unavailable(under_way=False)) from None
+            raise LinksUnavailable(under_way=False) from None
         page = told_page("Paired", f"This browser can now answer for {recipient}.", tone="good")
         response = self._page(ResultPage(HTTPStatus.OK, page))
         response.set_cookie(
@@ -243,25 +175,10 @@ class LinkHandler:
             return None
         return self._signer.pairing_of(token, self._clock.now().at)
 
-    def _stranger(self) -> FormRefused:
-        _allowed(self._throttle.stranger())
-        return FormRefused(result_pages.nobody())
-
     def _page(self, told: ResultPage) -> web.Response:
-        wait = {"Retry-After": str(math.ceil(told.retry_s))} if told.retry_s else {}
-        return web.Response(
-            status=told.status,
-            text=told.html,
-            content_type="text/html",
-            headers={**self._headers, **wait},
-        )
+        return html_response(told, self._headers)
 
 
 def _allowed(wait_s: float) -> None:
     if wait_s:
         raise FormRefused(result_pages.too_often(wait_s))
-
-
-def _short(token_id: bytes) -> str:
-    """Return a name for a token that does not reveal it."""
-    return hashlib.sha256(token_id).hexdigest()[:8]

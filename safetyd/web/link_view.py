@@ -66,6 +66,7 @@ class LinkView(msgspec.Struct, frozen=True, kw_only=True):
     held: str = ""  # why the approved action may not run yet
     holds: str = ""  # why the action could not run yet after an approval
     paired: bool = False  # the browser is paired with the recipient
+    relayed: bool = False  # the page is for a relay
     next: NextRequest | None = None
     rows: tuple[LinkRow, ...] = ()  # pending requests of a list
     more: int = 0

@@ -23,7 +23,8 @@ from safetyd.operators.contract.history_contract import CommitAnswer, CommitQues
 from safetyd.web.api import Api
 from safetyd.web.engine_gateway import EngineGateway
 from safetyd.web.http_server import FrontPage, Guest, Health, Listener, Routes, Serves, Vitals
-from safetyd.web.link_handler import LinkHandler, no_history
+from safetyd.web.link_handler import LinkHandler
+from safetyd.web.link_pages import LinkPages, no_history
 from safetyd.web.pages.front_page import links_page, links_text
 from safetyd.web.web_config import WebConfig
 
@@ -35,6 +36,8 @@ log = logging.getLogger("safetyd.web")
 
 class Site:
     """`web` and `links` are the listeners' addresses once started; `room` is the control room.
+
+    `link_pages` also serves relays.
 
     If the default port was in use, the chosen port is stored in `directory`.
     """
@@ -61,23 +64,27 @@ class Site:
         self._config = config
         self._port_file = directory / PORT_FILE
         public = config.public_url.rstrip("/")
-        decisions = LinkHandler(
+        self.link_pages = LinkPages(
             gateway,
             notifier.links.signer,
             notifier.links.sent_links,
             waits,
-            clock,
-            public_url=public,
             used=notifier.link_used,
             ask=ask,
         )
+        decisions = LinkHandler(self.link_pages, clock, public_url=public)
         _check(bearer)
         vitals = Vitals(metrics, gateway.mailbox, alive, ready)
         own = [vitals.routes, Api(bearer, gateway, api, guest).routes, *room]
         linked = [decisions.routes, _hooks(gateway, notifier)]
         served = own if public else [*own, *linked]
         self._own = Listener(
-            config.host, config.first_port, served, serves, guest, both=config.has_names
+            config.host,
+            config.first_port,
+            served,
+            lambda name: name in config.names or serves(name),
+            guest,
+            both=config.has_names,
         )
         name = urlsplit(public).hostname
         nothing = FrontPage(links_page(), links_text(), HTTPStatus.NOT_FOUND).routes

@@ -54,6 +54,12 @@ class Allowance:
         bucket.tokens -= 1.0
         return 0.0
 
+    def wait_s(self, who: Hashable = None) -> float:
+        """Return the seconds until an attempt is available, without using one."""
+        bucket = self._left.get(who)
+        level = 1.0 if bucket is None else self._refill.level(bucket, self._now())
+        return 0.0 if level >= 1.0 else self._refill.wait_s(level)
+
 
 class Throttle:
     """Rate limits of decision links. Each method counts an attempt and returns the wait in s."""
@@ -66,7 +72,7 @@ class Throttle:
 
     def request(self, address: str) -> float:
         """Count a request by address, or by network for IPv6, where a client has many addresses."""
-        return self._requests.take(_network(address))
+        return self._requests.take(network_of(address))
 
     def look(self, token_id: bytes) -> float:
         """Count a request for one token, from any client."""
@@ -81,7 +87,8 @@ class Throttle:
         return self._strangers.take()
 
 
-def _network(address: str) -> str:
+def network_of(address: str) -> str:
+    """Return an IPv4 address, or the network of an IPv6 address."""
     try:
         known = ip_address(address.partition("%")[0])
     except ValueError:

@@ -11,6 +11,13 @@ from msgspec import Meta
 from safetyd.host import THIS_MACHINE, is_this_machine
 
 DEFAULT_PORT: Final = 8787
+HostName = Annotated[
+    str,
+    Meta(
+        pattern=r"^[a-z0-9_]([a-z0-9_.-]{0,252})(?![\s\S])",
+        extra_json_schema={"description": "a host name in lower case, without a port"},
+    ),
+]
 SHARED: Final = IPv4Network("100.64.0.0/10")  # used by VPNs
 
 
@@ -18,6 +25,8 @@ class WebConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     host: Annotated[str, Meta(min_length=1)] = "127.0.0.1"
     # 0: any free port; None: the default, or any free port if that is in use
     port: Annotated[int, Meta(ge=0, le=65535)] | None = None
+    # further host names under which clients reach this listener, such as that of its container
+    names: tuple[HostName, ...] = ()
     public_url: str = ""  # the beginning of links; empty: the address of this listener
     allow_http: bool = False  # allow links without encryption, in a private network only
     links_host: Annotated[str, Meta(min_length=1)] = "127.0.0.1"  # used only with public_url
@@ -36,13 +45,20 @@ class WebConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 def web_problems(config: WebConfig) -> Iterator[str]:
     """Yield errors of `public_url`."""
-    if not config.public_url:
-        return
-    parts = urlsplit(config.public_url)
-    shown = f"web.public_url is {config.public_url!r}"
+    if config.public_url:
+        yield from url_problems("web.public_url", config.public_url, private=config.allow_http)
+
+
+def url_problems(setting: str, url: str, *, private: bool) -> Iterator[str]:
+    """Yield errors of the base URL of links."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        parts = urlsplit("")
+    shown = f"{setting} is {url!r}"
     if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
         yield f"{shown}; it must be an address such as https://safety.example.com"
-    elif parts.scheme == "http" and not _near(parts.hostname, private=config.allow_http):
+    elif parts.scheme == "http" and not _near(parts.hostname, private=private):
         yield (
             f"{shown}; http:// is allowed only for this machine or, with allow_http, "
             "for a private network"

@@ -43,6 +43,7 @@ class Counter:
         *,
         keyless: bool = False,
         commits: CommitsBefore = NO_COMMITS,
+        replaceable: bool = False,
     ) -> None:
         Keyring(data_dir / "keys").make_own()
         self.settings = Settings(config, None, data_dir)
@@ -67,6 +68,7 @@ class Counter:
             keyless=keyless,
             problem=lambda: self.problem,
             boot_id="b00t",
+            replaceable=replaceable,
         )
 
     def propose(self, agent: str = "code", payload: bytes = b"", **fields: Any) -> None:
@@ -157,6 +159,61 @@ async def test_retry_of_a_withheld_allow_finds_it(counter: Counter) -> None:
     answer = counter.asked(id="p1")
 
     assert (answer["decision"], answer["seq"]) == ("allow", 1)
+
+
+def _refusals(counter: Counter) -> list[dict[str, Any]]:
+    """Return the answers to one message of each kind."""
+    for verb, content in (
+        ("propose", {"type": "read_file", "id": "p1"}),
+        ("permission", {"action": "push", "id": "p2"}),
+        ("claim", {"id": "p3", "digest": "sha256:0"}),
+        ("telemetry", {"type": "heartbeat"}),
+    ):
+        handle = getattr(counter.service, verb)
+        handle(f"safety.v1.{verb}.code".encode(), REPLY, msgspec.json.encode(content))
+    return [said.fields for said in counter.captured.said() if said.subject == REPLY.decode()]
+
+
+@pytest.mark.parametrize("replaceable", [True, False])
+async def test_only_a_daemon_that_can_be_replaced_asks_to_send_a_refused_message_again(
+    tmp_path: Path, *, replaceable: bool
+) -> None:
+    counter = Counter(tmp_path, replaceable=replaceable)
+    counter.problem = "safetyd is starting or stopping"
+
+    answers = _refusals(counter)
+
+    assert [answer.get("cause", answer.get("code")) for answer in answers] == ["unavailable"] * 4
+    assert [answer.get("retry", "absent") for answer in answers] == (
+        [True] * 4 if replaceable else ["absent"] * 4
+    )
+
+
+async def test_a_refusal_for_another_reason_does_not_ask_to_send_it_again(tmp_path: Path) -> None:
+    counter = Counter(tmp_path, replaceable=True)
+    counter.problem = "safetyd is starting or stopping"
+    counter.stop_flag.set(A_STOP)
+    counter.propose(id="p1")
+
+    answer = counter.captured.answer()
+
+    assert (answer["cause"], "retry" in answer) == ("stopped", False)
+
+
+async def test_a_daemon_that_can_be_replaced_asks_to_send_a_late_allow_again(
+    tmp_path: Path,
+) -> None:
+    counter = Counter(tmp_path, replaceable=True)
+    counter.propose(id="p1")
+    counter.write(late=True)
+    withheld = counter.captured.answer()
+    counter.write()
+    counter.captured.said()
+
+    again = counter.asked(id="p1")
+
+    assert (withheld["cause"], withheld["retry"]) == ("unavailable", True)
+    assert (again["decision"], again["seq"]) == ("allow", 1)
 
 
 async def test_allow_is_withheld_when_a_stop_came_meanwhile(counter: Counter) -> None:

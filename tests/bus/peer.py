@@ -41,9 +41,17 @@ class Message(NamedTuple):
 class Peer:
     """One connection. `inbox` is a prefix that its user can subscribe to."""
 
-    def __init__(self, url: str, seed: Path | None = None, inbox: str = "_INBOX.raw") -> None:
+    def __init__(
+        self,
+        url: str,
+        seed: Path | None = None,
+        inbox: str = "_INBOX.raw",
+        *,
+        greeting_s: float = PATIENCE_S,
+    ) -> None:
         where = urlsplit(url)
-        self._socket = socket.create_connection((where.hostname, where.port), PATIENCE_S)
+        self._greeting_s = greeting_s
+        self._socket = socket.create_connection((where.hostname, where.port), greeting_s)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._buffer = b""
         self._gone = False
@@ -87,11 +95,11 @@ class Peer:
                 return message
         raise AssertionError(f"nothing came; the server said {self.errors}")
 
-    def settle(self) -> list[Message]:
+    def settle(self, patience_s: float = PATIENCE_S) -> list[Message]:
         """Wait until the server processed everything sent. Return the messages received so far."""
         self.send(b"PING\r\n")
         messages: list[Message] = []
-        for message in self._messages(PATIENCE_S):
+        for message in self._messages(patience_s):
             if not isinstance(message, Message):
                 return messages
             messages.append(message)
@@ -104,11 +112,15 @@ class Peer:
         return self._gone
 
     def _greet(self, seed: Path | None) -> None:
-        info = msgspec.json.decode(self._line(monotonic() + PATIENCE_S).removeprefix(b"INFO "))
+        line = self._line(monotonic() + self._greeting_s)
+        if not line:
+            self.close()
+            raise ConnectionError("the server did not greet")
+        info = msgspec.json.decode(line.removeprefix(b"INFO "))
         options = {"verbose": False, "headers": True, "no_responders": True, "protocol": 1}
         self.send(b"CONNECT %b\r\n" % msgspec.json.encode({**options, **_proof(seed, info)}))
         try:
-            self.settle()
+            self.settle(self._greeting_s)
         except (AssertionError, OSError):
             self.close()
             raise Refused(str(self.errors)) from None
@@ -131,7 +143,8 @@ class Peer:
         size = int(parts[-1])
         header_size = int(parts[-2]) if parts[0] == b"HMSG" else 0
         while len(self._buffer) < size + 2:
-            self._receive(until)
+            if not self._receive(until):
+                raise ConnectionError("the server closed within a message")
         body, self._buffer = self._buffer[:size], self._buffer[size + 2 :]
         return Message(parts[1], int(parts[2]), body[:header_size], body[header_size:])
 

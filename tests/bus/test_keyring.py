@@ -322,6 +322,7 @@ def test_settle_deletes_expired_keys(keyring: Keyring) -> None:
         "agents": (("ops", later.old_keys[0]),),
         "operators": (),
         "observers": (),
+        "relays": (),
     }
     assert [path.name for path in keyring.daemon.parent.rglob("*.old.json")] == ["ops.old.json"]
 

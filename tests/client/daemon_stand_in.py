@@ -95,6 +95,11 @@ class DaemonStandIn:
                 pass
             return fields
 
+    def untold(self) -> list[str]:
+        """Return the kinds of received telemetry that `told` has not returned or skipped."""
+        count = self._told.statistics().current_buffer_used
+        return [str(self._told.receive_nowait()["type"]) for _ in range(count)]
+
     def unread(self) -> int:
         """Return the number of received proposals that `asked` has not returned."""
         return self._asked.statistics().current_buffer_used

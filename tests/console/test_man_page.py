@@ -8,26 +8,50 @@ import sys
 from contextlib import suppress
 
 import click
+import pytest
 
 from safetyd.console.cli import commands
 from safetyd.console.command_table import COMMANDS, GROUPS
-from safetyd.console.man_page import page
+from safetyd.console.man_page import SETTINGS, page, settings_page
+from tests.checkout import ROOT
 from tests.conftest import environment
 from tests.console.console_rig import here
 
+TODAY = "2026-01-31"
 REQUESTS = {".TH", ".SH", ".SS", ".PP", ".TP", ".B", ".nf", ".fi"}
-ESCAPES = re.compile(r"\\(?!e|-|&|\(dq|fB|fR)")
+ESCAPES = re.compile(r"\\(?!e|-|&|\(dq|\[u[0-9A-F]{4}\]|fB|fR)")
 
 
-def test_page_is_the_commands_words_in_requests_that_every_man_knows():
-    lines = here("man").stdout.splitlines()
+@pytest.mark.parametrize(
+    ("name", "title"), [("safetyd", "SAFETYD 1"), (SETTINGS, "SAFETYD.TOML 5")]
+)
+def test_pages_have_only_requests_that_every_man_knows(name: str, title: str):
+    lines = here("man", name).stdout.splitlines()
 
     asked = {line.split(" ")[0] for line in lines if line.startswith((".", "'"))}
-    assert asked == REQUESTS
-    assert lines[0].startswith(".TH SAFETYD 1 ")
+    assert asked <= REQUESTS
+    assert lines[0].startswith(f".TH {title} ")
     assert not any(ESCAPES.search(line) for line in lines)
     assert lines.count(".nf") == lines.count(".fi")
     assert all(line.isascii() and line.isprintable() for line in lines)
+
+
+@pytest.mark.parametrize("text", [page(commands, TODAY), settings_page(TODAY)])
+def test_mandoc_has_no_complaint(text: str):
+    lint = ["mandoc", "-Tlint", "-Wwarning"]
+    done = subprocess.run(lint, input=text, capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_the_page_of_the_configuration_has_every_section_of_the_file():
+    text = settings_page()
+    sections = re.findall(
+        r"^#? ?\[([\w.-]+)\]", (ROOT / "config/safetyd.toml").read_text(), re.MULTILINE
+    )
+
+    assert len(sections) > 20
+    assert [one for one in sections if f"[{one}]".replace("-", "\\-") not in text] == []
 
 
 def at_a_terminal(path: str) -> str:
@@ -73,7 +97,7 @@ def test_sections_are_those_of_a_manual_and_of_the_help():
     assert sections == [
         *("NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS"),
         *groups,
-        *("ENVIRONMENT", "EXIT STATUS"),
+        *("ENVIRONMENT", "EXIT STATUS", "SEE ALSO"),
     ]
 
 

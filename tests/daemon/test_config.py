@@ -5,6 +5,7 @@ import tomllib
 from pathlib import Path
 
 import msgspec
+import nkeys
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,6 +17,7 @@ from tests.checkout import ROOT
 
 CONFIG_DIR = ROOT / "config"
 SEED = "SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY"
+PUBLIC = nkeys.from_seed(SEED.encode()).public_key.decode()
 
 
 def errors(text: str) -> list[str]:
@@ -145,6 +147,17 @@ def errors(text: str) -> list[str]:
             (
                 'bus.key_file is "/k"; without bus.url it must be empty: the embedded server '
                 "has its own key"
+            ),
+        ),
+        (
+            f"[bus]\ndaemons = ['{PUBLIC}']",
+            "bus.daemons is for daemons that share a bus; without bus.url it must be empty",
+        ),
+        (
+            f"[bus]\nurl = 'nats://b:4222'\nkey_file = '/k'\ndaemons = ['{PUBLIC[:-1]}7']",
+            (
+                f'bus.daemons: "{PUBLIC[:-1]}7" is not a public key (wrong checksum): copy it '
+                "from keys/daemon.pub"
             ),
         ),
     ],

@@ -2,10 +2,12 @@ import logging
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from safetyd.agents.emergency_stop import StopConfig
 from safetyd.bus.connections import BusConfig
-from safetyd.bus.keyring import Keyring, KeyUnusable, public_key
+from safetyd.bus.keyring import KEY_BYTES, Keyring, KeyUnusable, new_pair, public_key
+from safetyd.bus.telemetry_tokens import TelemetryTokens
 from safetyd.core.guards.gate.own_config import OwnConfig
 from safetyd.core.guards.projects import ProjectTable
 from safetyd.core.guards.rules import ProjectRules, RulesConfig
@@ -81,6 +83,40 @@ def test_agent_has_a_key_once_the_keys_are_read(tmp_path: Path) -> None:
     assert before == (False, 0)
     assert (settings.has_key("code"), settings.keys) == (True, 1)
     assert not settings.has_key("ops")
+
+
+def test_telemetry_tokens_are_those_of_the_key_as_it_is_now(tmp_path: Path) -> None:
+    settings = Settings(Config(), None, tmp_path)
+    settings.keyring.make_own()
+    key = "ab" * KEY_BYTES
+    settings.users()
+    assert settings.telemetry is not None
+    assert settings.telemetry.agent_of(TelemetryTokens(key).token("code")) == ""
+
+    settings.keyring.telemetry_key.write_text(key)
+    settings.users()
+
+    assert settings.telemetry.agent_of(TelemetryTokens(key).token("code")) == "code"
+
+
+def test_only_shared_keys_decide_who_may_send(tmp_path: Path) -> None:
+    public = new_pair()[1].decode()
+    bus = BusConfig(url="nats://bus:4222", key_file="/k", daemons=(public,))
+    shares, shares_not = (
+        Settings(Config(bus=each), None, tmp_path) for each in (bus, replace(bus, daemons=()))
+    )
+    shares.keyring.make_own()
+    shares.keyring.add("agents", "code")
+    shares.keyring.add("observers", "wall")
+    shares.users()
+    shares_not.users()
+
+    assert [shares.is_refused(name) for name in ("code", "gone")] == [False, True]
+    assert not shares_not.is_refused("gone")
+    names = ("local", "wall", "gone")
+    assert [shares.may_send(name, command=True) for name in names] == [True, False, False]
+    assert [shares.may_send(name, command=False) for name in names] == [True, True, False]
+    assert shares_not.may_send("gone", command=True)
 
 
 def test_what_a_persons_key_permits_is_as_the_keys_are_now(tmp_path: Path) -> None:
@@ -180,7 +216,7 @@ def test_the_daemon_says_what_is_its_own(tmp_path: Path) -> None:
     config = Config(
         stop=StopConfig(files=("EMERGENCY_STOP", "/run/halt")),
         bus=BusConfig(url="nats://me@bus:4222,tls://other:1", key_file="/etc/k.nk", prefix="a.b"),
-        web=WebConfig(host="0.0.0.0", port=80, links_port=0),
+        web=WebConfig(host="0.0.0.0", port=80, links_port=0, names=("box",)),
     )
 
     own = Settings(config, tmp_path / "my.toml", link).policy.own
@@ -194,7 +230,10 @@ def test_the_daemon_says_what_is_its_own(tmp_path: Path) -> None:
             "/etc/k.nk",
         ),
         settings=(f"{tmp_path}/my.toml",),
-        addresses=("0.0.0.0:80", "127.0.0.1:80", "localhost:80", "[::1]:80", "bus:4222", "other:1"),
+        addresses=(
+            *("0.0.0.0:80", "box:80", "127.0.0.1:80", "localhost:80", "[::1]:80"),
+            *("bus:4222", "other:1"),
+        ),
         prefix="a.b",
     )
 

@@ -38,7 +38,7 @@ ASKS_FOR_IT: Final = {"email": _SETUP, "desktop": {*_SETUP, _HELPER}}
 
 EVERYBODY: Final = (
     *("anonymous agent", "agent with a key", "observer", "operator", "web page"),
-    *("holder of a link", "other Unix user", "malicious project file"),
+    *("holder of a link", "owner of a relay", "other Unix user", "malicious project file"),
 )
 ACTIONS: Final = ("speak", "read", "block others", "fill up", "approve")
 

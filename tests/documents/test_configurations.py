@@ -31,7 +31,7 @@ def at_once(mode: str) -> int:
 
 
 @pytest.mark.req("S1.3")
-@pytest.mark.parametrize("name", ["safetyd", *MODES])
+@pytest.mark.parametrize("name", ["safetyd", "container", *MODES])
 def test_a_shipped_configuration_is_valid(name: str):
     said = safetyd("config", "check", str(CONFIG_DIR / f"{name}.toml"))
 

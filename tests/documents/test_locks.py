@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.checkout import ROOT
-from tests.locks import ADAPTERS, ALL, FILES, RUNTIME, problems
+from tests.locks import ADAPTERS, ALL, BUILD, FILES, RUNTIME, SERVER, problems
 
 
 def test_everything_installed_is_locked_with_hashes() -> None:
@@ -28,6 +28,9 @@ def test_everything_installed_is_locked_with_hashes() -> None:
         (ALL, r"^ruff==.*\n(    --hash=.*\n)+", "", "ruff is not what is locked: nothing"),
         (ALL, r"^pluggy==.*\n(    --hash=.*\n)+", "", "pytest requires pluggy, which is not"),
         (ADAPTERS, r"^langchain==.*\n(    --hash=.*\n)+", "", "langchain>=1.4 is not what is"),
+        (SERVER, r"^aiohttp==.*\n(    --hash=.*\n)+", "", "aiohttp>=3.14 is not what is locked"),
+        (SERVER, r"^yarl==.*\n(    --hash=.*\n)+", "", "server.lock: aiohttp requires yarl"),
+        (BUILD, r"^pathspec==.*\n(    --hash=.*\n)+", "", "build.lock: hatchling requires pathsp"),
         (ALL, r"\A", "--index-url https://example.com\n", "has an address in it"),
         (ALL, r"\A", "ruff\n", "'ruff' is no entry"),
         ("constraints.txt", r"\A", "leftpad==1.0\n", "leftpad is in constraints.txt and not in"),
@@ -83,6 +86,12 @@ def test_a_file_with_another_hash_is_refused(tmp_path: Path) -> None:
 
     assert refused.returncode == 1
     assert "DO NOT MATCH THE HASHES" in refused.stderr
+
+
+def test_the_slim_lock_has_no_optional_package() -> None:
+    names = (ROOT / SERVER).read_text()
+
+    assert re.findall(r"^(?:twilio|apprise|textual|hatchling)==", names, re.MULTILINE) == []
 
 
 def test_make_installs_only_locked_packages_and_safetyd() -> None:

@@ -22,6 +22,7 @@ from tests.checkout import ROOT
 from tests.conftest import StartDaemon
 
 SYSTEMD = ROOT / "systemd"
+UNITS = ("safetyd.service", "safetyd-accounts.service", "safetyd-relay.service")
 MAX_EXPOSURE = 1.5
 WATCHDOG_S = 0.4
 WAIT_S = 60.0
@@ -34,13 +35,17 @@ def directives(unit: Path) -> dict[str, list[str]]:
     return found
 
 
-@pytest.fixture
-def installed(tmp_path: Path) -> Path:
-    """The unit as it would be with this environment as /opt/safetyd."""
-    text = (SYSTEMD / "safetyd.service").read_text()
-    unit = tmp_path / "safetyd.service"
+def install(name: str, directory: Path) -> Path:
+    """Return a unit as it would be with this environment as /opt/safetyd."""
+    unit = directory / name
+    text = (SYSTEMD / name).read_text()
     unit.write_text(text.replace("/opt/safetyd/bin", str(Path(sys.executable).parent)))
     return unit
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Path:
+    return install("safetyd.service", tmp_path)
 
 
 def analyze(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -50,14 +55,17 @@ def analyze(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([command, *arguments], capture_output=True, text=True, check=False)
 
 
-def test_systemd_accepts_the_unit(installed: Path):
-    verified = analyze("verify", "--man=no", str(installed))
+@pytest.mark.parametrize("name", UNITS)
+def test_systemd_accepts_the_unit(name: str, tmp_path: Path):
+    verified = analyze("verify", "--man=no", str(install(name, tmp_path)))
 
     assert (verified.returncode, verified.stdout, verified.stderr) == (0, "", "")
 
 
-def test_systemd_rates_the_unit_as_safe(installed: Path):
-    judged = analyze("security", "--offline=true", "--no-pager", str(installed))
+@pytest.mark.parametrize("name", UNITS)
+def test_systemd_rates_the_unit_as_safe(name: str, tmp_path: Path):
+    unit = str(install(name, tmp_path))
+    judged = analyze("security", "--offline=true", "--no-pager", unit)
 
     [exposure] = re.findall(r"Overall exposure level.*: ([0-9.]+)", judged.stdout)
     assert float(exposure) <= MAX_EXPOSURE, judged.stdout
@@ -109,6 +117,13 @@ def test_the_operations_page_has_drop_ins_for_projects():
 )
 def test_the_unit_has_the_directives_that_the_daemon_needs(directive: str, value: str):
     assert directives(SYSTEMD / "safetyd.service")[directive] == [value]
+
+
+def test_the_relays_unit_stores_nothing_and_has_no_fixed_user():
+    unit = directives(SYSTEMD / "safetyd-relay.service")
+
+    assert unit["DynamicUser"] == ["yes"]
+    assert not {"StateDirectory", "ReadWritePaths", "User", "CacheDirectory"} & unit.keys()
 
 
 def test_the_watchdog_waits_until_a_hung_server_is_replaced():
@@ -212,6 +227,6 @@ def _wait_for_end(pid: int) -> float:
 
 def test_every_file_that_operations_installs_exists():
     page = (SYSTEMD.parent / "docs/operations.md").read_text()
-    shipped = set(re.findall(r"(?<=[ `])(?:config|systemd)/[\w.]+", page))
+    shipped = set(re.findall(r"(?<=[ `])(?:config|systemd)/[\w.-]+", page))
 
     assert {name for name in shipped if not (SYSTEMD.parent / name).exists()} == set()

@@ -13,7 +13,17 @@ from tests.checkout import ROOT
 from tests.locks import FRAMEWORKS
 from tests.wheel_install import WheelInstall, build_wheel
 
-REMEDY = "pip install 'safetyd[daemon]'\n"
+REMEDY = "pip install 'safetyd[{}]'\n"
+SMS = """
+[notifications.sms]
+enabled = true
+to = "+15550100"
+from = "+15550199"
+account_sid = "AC0"
+auth_token_file = "twilio.token"
+"""
+CHAT = '[[notifications.apprise]]\nname = "team"\nurl_file = "team.url"\n'
+LEFT_OUT = {"twilio": "sms", "apprise": "chat", "textual": "tui"}
 PROPOSE = """
 from safetyd.client import SyncSafety
 
@@ -35,14 +45,20 @@ def whole(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> WheelInstall
 
 
 @pytest.fixture(scope="module")
+def slim(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> WheelInstall:
+    return WheelInstall(tmp_path_factory.mktemp("slim"), wheel, "server")
+
+
+@pytest.fixture(scope="module")
 def base(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> WheelInstall:
     return WheelInstall(tmp_path_factory.mktemp("base"), wheel)
 
 
 @pytest.fixture(scope="module")
-def daemon(whole: WheelInstall) -> Iterator[WheelInstall]:
-    with whole.daemon():
-        yield whole
+def daemon(slim: WheelInstall) -> Iterator[WheelInstall]:
+    """A daemon without any optional package."""
+    with slim.daemon():
+        yield slim
 
 
 def test_the_metadata_has_author_and_licence(base: WheelInstall) -> None:
@@ -144,16 +160,74 @@ def test_commands_for_a_daemon_need_only_the_base_package(
     assert (said.returncode, said.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("command", ["run", "demo", "review", "desktop"])
+@pytest.mark.parametrize(
+    ("command", "extra"),
+    [("run", "daemon"), ("demo", "daemon"), ("review", "tui"), ("desktop", "daemon")],
+)
 def test_a_command_with_missing_packages_says_what_to_install(
-    base: WheelInstall, command: str
+    base: WheelInstall, command: str, extra: str
 ) -> None:
-    said = base.safetyd(*command.split())
+    said = base.safetyd(command)
 
     assert (said.returncode, said.stdout) == (1, "")
-    assert said.stderr.startswith(f"safetyd: `safetyd {command.split(maxsplit=1)[0]}` needs ")
-    assert said.stderr.endswith(REMEDY)
+    assert said.stderr.startswith(f"safetyd: `safetyd {command}` needs ")
+    assert said.stderr.endswith(REMEDY.format(extra))
     assert said.stderr.count("\n") == 1
+
+
+def test_only_the_extra_daemon_has_the_optional_packages(
+    whole: WheelInstall, slim: WheelInstall
+) -> None:
+    def has(install: WheelInstall) -> list[str]:
+        return [module for module in LEFT_OUT if (install.site / module).exists()]
+
+    assert (has(whole), has(slim)) == (list(LEFT_OUT), [])
+
+
+def test_the_documented_numbers_of_packages_are_right(
+    base: WheelInstall, slim: WheelInstall, whole: WheelInstall
+) -> None:
+    page = (ROOT / "docs/install.md").read_text()
+    rows = re.findall(r"^\| `pip install (\S+)` \| .* \| (\d+) \| \d+ \|$", page, re.MULTILINE)
+
+    numbers = [len(install.packages) for install in (base, slim, whole)]
+    names = ["safetyd", "'safetyd[server]'", "'safetyd[daemon]'"]
+    assert rows == [(name, str(number)) for name, number in zip(names, numbers, strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("module", "table", "key"),
+    [("twilio", SMS, "notifications.sms"), ("apprise", CHAT, "notifications.apprise.team")],
+)
+def test_a_channel_without_its_package_is_an_error_before_and_at_the_start(
+    daemon: WheelInstall, whole: WheelInstall, tmp_path: Path, module: str, table: str, key: str
+) -> None:
+    config = tmp_path / "safetyd.toml"
+    config.write_text(table)
+    remedy = REMEDY.format(LEFT_OUT[module]).strip()
+    missing = f"[{key}] is enabled, but {module} is not installed: run `{remedy}`"
+
+    checked = daemon.safetyd("config", "check", str(config))
+    started = daemon.safetyd("run", "--config", str(config), SAFETYD_DATA_DIR=str(tmp_path))
+    (daemon.data_dir / "safetyd.toml").write_text(table)
+    reloaded = daemon.safetyd("reload")
+    (daemon.data_dir / "safetyd.toml").unlink()
+
+    for refused in (checked, started, reloaded):
+        assert (refused.returncode, missing in refused.stderr) == (1, True), refused.stderr
+    assert daemon.safetyd("config", "show", str(config)).returncode == 0
+    assert daemon.safetyd("check", "code", "read_file").returncode == 0
+    assert whole.safetyd("config", "check", str(config)).returncode == 0
+
+
+def test_the_review_screen_needs_only_its_extra(
+    wheel: Path, tmp_path: Path, daemon: WheelInstall
+) -> None:
+    screen = WheelInstall(tmp_path, wheel, "tui")
+
+    said = screen.safetyd("review", SAFETYD_DATA_DIR=str(daemon.data_dir))
+
+    assert (said.returncode, "review needs a terminal" in said.stderr) == (2, True)
 
 
 def test_the_mcp_server_needs_its_extra_and_the_mcp_proxy_does_not(
@@ -180,12 +254,25 @@ def test_an_exporter_without_its_driver_says_what_to_install(
     assert "psycopg is not installed: run `pip install 'safetyd[postgres]'`" in said.stdout
 
 
-def test_the_daemon_extra_and_the_base_do_not_overlap() -> None:
+def test_the_server_extra_and_the_base_do_not_overlap() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
-    extras = ["daemon", "mcp", "postgres", *FRAMEWORKS]
+    extras = ["daemon", "server", "sms", "chat", "tui", "mcp", "postgres", *FRAMEWORKS]
     assert list(project["optional-dependencies"]) == extras
-    assert not set(project["dependencies"]) & set(project["optional-dependencies"]["daemon"])
+    assert not set(project["dependencies"]) & set(project["optional-dependencies"]["server"])
+
+
+def test_documents_name_only_extras_that_exist(base: WheelInstall) -> None:
+    known = set(base.metadata.get_all("Provides-Extra", []))
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "config").glob("*.toml")]
+    named = {
+        extra
+        for page in pages
+        for extras in re.findall(r"safetyd\[([\w,-]+)\]", page.read_text())
+        for extra in extras.split(",")
+    }
+
+    assert {"daemon", "server", "sms"} <= named <= known
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)

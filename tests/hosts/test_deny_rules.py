@@ -36,6 +36,7 @@ def test_they_deny_commands_that_exist_and_no_command_that_only_reads() -> None:
     [
         ("run_shell_command", {"command": "env X=1 safetyd approve req_1"}, True),
         ("run_shell_command", {"command": "/opt/bin/safetyd grant add"}, True),
+        ("run_shell_command", {"command": "safetyd uninstall-service --user"}, True),
         ("run_shell_command", {"command": "safetyd status"}, False),
         ("run_shell_command", {"command": "cat /var/lib/safetyd/keys/operator.nk"}, True),
         ("run_shell_command", {"command": "cat .ssh/config"}, True),

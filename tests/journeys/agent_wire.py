@@ -14,6 +14,7 @@ import msgspec
 import nkeys
 
 GREETING_S: Final = 10.0
+PING_S: Final = 0.1
 
 
 class Refused(Exception):
@@ -26,13 +27,17 @@ class Message(NamedTuple):
 
 
 class AgentWire:
-    def __init__(self, url: str, seed: Path | None = None) -> None:
+    def __init__(
+        self, url: str, seed: Path | None = None, *, greeting_s: float = GREETING_S
+    ) -> None:
         where = urlsplit(random.choice(url.split(",")))  # of a cluster: any node
         self._buffer = b""
-        self._socket = socket.create_connection((where.hostname, where.port), GREETING_S)
+        self._greeting_s = greeting_s
+        self._socket = socket.create_connection((where.hostname, where.port), greeting_s)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._subscriptions = 0
         self._ponged = False
+        self.heard_t = self._pinged_t = time.monotonic()
         try:
             self._greet(seed)
         except BaseException:
@@ -56,6 +61,12 @@ class AgentWire:
         head = b"PUB %b %b %d\r\n" % (subject.encode(), reply.encode(), len(payload))
         self._send(b"%b%b\r\n" % (head, payload))
 
+    def ping(self) -> None:
+        """Ask the server for a sign of life, but at most every tenth of a second."""
+        if time.monotonic() - self._pinged_t > PING_S:
+            self._pinged_t = time.monotonic()
+            self._send(b"PING\r\n")
+
     def hear(self, patience_s: float) -> list[Message]:
         """Return new messages, waiting for them; raise ConnectionError at the end."""
         if not select.select([self._socket], [], [], patience_s)[0]:
@@ -63,11 +74,12 @@ class AgentWire:
         data = self._socket.recv(1 << 20)
         if not data:
             raise ConnectionError("the server closed the connection")
+        self.heard_t = time.monotonic()
         self._buffer += data
         return list(self._messages())
 
     def _greet(self, seed: Path | None) -> None:
-        end = time.monotonic() + GREETING_S
+        end = time.monotonic() + self._greeting_s
         while b"\r\n" not in self._buffer:
             self._buffer += self._socket.recv(1 << 16) or _gone()
         line, _, self._buffer = self._buffer.partition(b"\r\n")

@@ -22,54 +22,58 @@ GOOD: Final = b'{"type":"read_file","text":"notes.txt"}'
 
 # P publish accepted, S subscribe accepted, . denied, - not possible.
 # `code` and `ops` are agents with a key, `open` is any agent without, `local` is the operator,
-# `wall` an observer; `agent?` and `human?` have keys without permissions.
+# `wall` an observer, `edge` a relay; `agent?` and `human?` have keys without permissions.
 TABLE: Final = """
-subject                                 daemon code ops open local wall agent? human?
-safety.v1.propose.code                    PS    P.   ..  P.   ..    ..    ..     ..
-safety.v1.propose.ops                     PS    ..   P.  P.   ..    ..    ..     ..
-safety.v1.propose.free                    PS    ..   ..  P.   ..    ..    ..     ..
-safety.v1.permission.code                 PS    P.   ..  P.   ..    ..    ..     ..
-safety.v1.permission.ops                  PS    ..   P.  P.   ..    ..    ..     ..
-safety.v1.claim.code                      PS    P.   ..  P.   ..    ..    ..     ..
-safety.v1.claim.ops                       PS    ..   P.  P.   ..    ..    ..     ..
-safety.v1.telemetry.code                  PS    P.   ..  P.   ..    ..    ..     ..
-safety.v1.telemetry.ops                   PS    ..   P.  P.   ..    ..    ..     ..
-safety.v1.review.local                    PS    ..   ..  ..   P.    ..    ..     ..
-safety.v1.review.wall                     PS    ..   ..  ..   ..    ..    ..     ..
-safety.v1.control.local                   PS    ..   ..  ..   P.    ..    ..     ..
-safety.v1.control.wall                    PS    ..   ..  ..   ..    ..    ..     ..
-safety.v1.query.local                     PS    ..   ..  ..   P.    ..    ..     ..
-safety.v1.query.wall                      PS    ..   ..  ..   ..    P.    ..     ..
-safety.v1.decision.code.x                 PS    .S   ..  .S   ..    ..    ..     ..
-safety.v1.decision.ops.x                  PS    ..   .S  .S   ..    ..    ..     ..
-safety.v1.decision.*.x                    -S    -.   -.  -S   -.    -.    -.     -.
-safety.v1.event.ACTION_BLOCKED            PS    ..   ..  ..   .S    .S    ..     ..
-safety.v1.state.stop                      PS    .S   .S  .S   .S    .S    ..     ..
-safety.v1.state.safe_mode                 PS    .S   .S  .S   .S    .S    ..     ..
-safety.v1.state.mode                      PS    .S   .S  .S   .S    .S    ..     ..
-safety.v1.journal.0                       PS    ..   ..  ..   ..    ..    ..     ..
-safety.v1.internal.writer                 PS    ..   ..  ..   ..    ..    ..     ..
-safety.v1.canary.x                        PS    ..   ..  ..   ..    ..    ..     ..
-safety.v1.open.propose.code               PS    ..   ..  ..   ..    ..    ..     ..
-safety.v1.open.decision.free.x            PS    ..   ..  ..   ..    ..    ..     ..
-$SRV.PING                                 PS    ..   ..  ..   P.    ..    ..     ..
-$SRV.INFO.safetyd                         PS    ..   ..  ..   P.    ..    ..     ..
-$SRV.STATS.safetyd                        PS    ..   ..  ..   P.    ..    ..     ..
-$JS.API.INFO                              PS    ..   ..  ..   ..    ..    ..     ..
-$JS.API.STREAM.DELETE.SAFETY_JOURNAL      PS    ..   ..  ..   ..    ..    ..     ..
-$JS.API.STREAM.MSG.GET.SAFETY_JOURNAL     PS    ..   ..  ..   ..    ..    ..     ..
-$JS.ACK.SAFETY_JOURNAL.x                  PS    ..   ..  ..   ..    ..    ..     ..
-$KV.safety.stop                           PS    ..   ..  ..   ..    ..    ..     ..
-$SYS.REQ.SERVER.PING                      PS    ..   ..  ..   ..    ..    ..     ..
-_INBOX.agent.code.x                       PS    .S   ..  .S   ..    ..    ..     ..
-_INBOX.agent.ops.x                        PS    ..   .S  .S   ..    ..    ..     ..
-_INBOX.op.local.x                         PS    ..   ..  .S   .S    ..    ..     ..
-_INBOX.op.wall.x                          PS    ..   ..  .S   ..    .S    ..     ..
-_INBOX.daemon.x                           PS    ..   ..  .S   ..    ..    ..     ..
-_INBOX.>                                  -S    -.   -.  -S   -.    -.    -.     -.
-_R_.x                                     PS    ..   ..  ..   ..    ..    ..     ..
-safety.v1.>                               -S    -.   -.  -.   -.    -.    -.     -.
->                                         -S    -.   -.  -.   -.    -.    -.     -.
+subject                                 daemon code ops open local wall agent? human? edge
+safety.v1.propose.code                    PS    P.   ..  P.   ..    ..    ..     ..     ..
+safety.v1.propose.ops                     PS    ..   P.  P.   ..    ..    ..     ..     ..
+safety.v1.propose.free                    PS    ..   ..  P.   ..    ..    ..     ..     ..
+safety.v1.permission.code                 PS    P.   ..  P.   ..    ..    ..     ..     ..
+safety.v1.permission.ops                  PS    ..   P.  P.   ..    ..    ..     ..     ..
+safety.v1.claim.code                      PS    P.   ..  P.   ..    ..    ..     ..     ..
+safety.v1.claim.ops                       PS    ..   P.  P.   ..    ..    ..     ..     ..
+safety.v1.telemetry.code                  PS    P.   ..  P.   ..    ..    ..     ..     ..
+safety.v1.telemetry.ops                   PS    ..   P.  P.   ..    ..    ..     ..     ..
+safety.v1.review.local                    PS    ..   ..  ..   P.    ..    ..     ..     ..
+safety.v1.review.wall                     PS    ..   ..  ..   ..    ..    ..     ..     ..
+safety.v1.control.local                   PS    ..   ..  ..   P.    ..    ..     ..     ..
+safety.v1.control.wall                    PS    ..   ..  ..   ..    ..    ..     ..     ..
+safety.v1.query.local                     PS    ..   ..  ..   P.    ..    ..     ..     ..
+safety.v1.query.wall                      PS    ..   ..  ..   ..    P.    ..     ..     ..
+safety.v1.link.edge                       PS    ..   ..  ..   ..    ..    ..     ..     P.
+safety.v1.link.local                      PS    ..   ..  ..   ..    ..    ..     ..     ..
+safety.v1.decision.code.x                 PS    .S   ..  .S   ..    ..    ..     ..     ..
+safety.v1.decision.ops.x                  PS    ..   .S  .S   ..    ..    ..     ..     ..
+safety.v1.decision.*.x                    -S    -.   -.  -S   -.    -.    -.     -.     -.
+safety.v1.event.ACTION_BLOCKED            PS    ..   ..  ..   .S    .S    ..     ..     ..
+safety.v1.state.stop                      PS    .S   .S  .S   .S    .S    ..     ..     ..
+safety.v1.state.safe_mode                 PS    .S   .S  .S   .S    .S    ..     ..     ..
+safety.v1.state.mode                      PS    .S   .S  .S   .S    .S    ..     ..     ..
+safety.v1.journal.0                       PS    ..   ..  ..   ..    ..    ..     ..     ..
+safety.v1.internal.writer                 PS    ..   ..  ..   ..    ..    ..     ..     ..
+safety.v1.canary.x                        PS    ..   ..  ..   ..    ..    ..     ..     ..
+safety.v1.open.propose.code               PS    ..   ..  ..   ..    ..    ..     ..     ..
+safety.v1.open.decision.free.x            PS    ..   ..  ..   ..    ..    ..     ..     ..
+$SRV.PING                                 PS    ..   ..  ..   P.    ..    ..     ..     ..
+$SRV.INFO.safetyd                         PS    ..   ..  ..   P.    ..    ..     ..     ..
+$SRV.STATS.safetyd                        PS    ..   ..  ..   P.    ..    ..     ..     ..
+$JS.API.INFO                              PS    ..   ..  ..   ..    ..    ..     ..     ..
+$JS.API.STREAM.DELETE.SAFETY_JOURNAL      PS    ..   ..  ..   ..    ..    ..     ..     ..
+$JS.API.STREAM.MSG.GET.SAFETY_JOURNAL     PS    ..   ..  ..   ..    ..    ..     ..     ..
+$JS.ACK.SAFETY_JOURNAL.x                  PS    ..   ..  ..   ..    ..    ..     ..     ..
+$KV.safety.stop                           PS    ..   ..  ..   ..    ..    ..     ..     ..
+$SYS.REQ.SERVER.PING                      PS    ..   ..  ..   ..    ..    ..     ..     ..
+_INBOX.agent.code.x                       PS    .S   ..  .S   ..    ..    ..     ..     ..
+_INBOX.agent.ops.x                        PS    ..   .S  .S   ..    ..    ..     ..     ..
+_INBOX.op.local.x                         PS    ..   ..  .S   .S    ..    ..     ..     ..
+_INBOX.op.wall.x                          PS    ..   ..  .S   ..    .S    ..     ..     ..
+_INBOX.relay.edge.x                       PS    ..   ..  .S   ..    ..    ..     ..     .S
+_INBOX.relay.other.x                      PS    ..   ..  .S   ..    ..    ..     ..     ..
+_INBOX.daemon.x                           PS    ..   ..  .S   ..    ..    ..     ..     ..
+_INBOX.>                                  -S    -.   -.  -S   -.    -.    -.     -.     -.
+_R_.x                                     PS    ..   ..  ..   ..    ..    ..     ..     ..
+safety.v1.>                               -S    -.   -.  -.   -.    -.    -.     -.     -.
+>                                         -S    -.   -.  -.   -.    -.    -.     -.     -.
 """
 
 CHOSEN_REPLIES: Final = [
@@ -119,6 +123,7 @@ def daemon(start_module_daemon: StartDaemon) -> RunningDaemon:
     keyring.add("agents", "code")
     keyring.add("agents", "ops")
     keyring.add("observers", "wall")
+    keyring.add("relays", "edge")
     daemon.restart()
     return daemon
 
@@ -143,6 +148,7 @@ def users(
         "wall": User(url, keys / "observers" / "wall.nk", "_INBOX.op.wall"),
         "agent?": User(copy.url, seeds["agent"]),
         "human?": User(copy.url, seeds["human"]),
+        "edge": User(url, keys / "relays" / "edge.nk", "_INBOX.relay.edge"),
     }
     copy.stop()
 
@@ -230,6 +236,24 @@ def test_no_reply_subject_reaches_the_daemons_account(
     assert after["last_seq"] > before["last_seq"]
 
 
+@pytest.mark.parametrize("reply", [*CHOSEN_REPLIES, "_INBOX.op.local.x", "safety.v1.event.x"])
+def test_no_reply_subject_of_a_relay_reaches_the_daemon_or_an_operator(
+    users: dict[str, User], spy: Peer, reply: str
+) -> None:
+    with users["local"].connect() as operator, users["edge"].connect() as attacker:
+        operator.subscribe("_INBOX.op.local.>")
+        operator.subscribe("safety.v1.event.>")
+        operator.settle()
+        attacker.publish("safety.v1.link.edge", b'{"do":"ping"}', reply)
+        answer = attacker.ask("safety.v1.link.edge", b'{"do":"ping"}').fields
+
+        heard = [*operator.settle(), *spy.settle()]
+
+    assert answer == {"is": "here", "problem": ""}
+    here = [one.subject.decode() for one in heard if b'"here"' in one.payload]
+    assert all(subject.startswith("_R_.") for subject in here)
+
+
 def test_an_answer_redirected_to_another_agent_names_its_recipient(users: dict[str, User]) -> None:
     with users["ops"].connect() as victim, users["code"].connect() as attacker:
         sids = [
@@ -276,7 +300,7 @@ def test_a_trace_cannot_be_sent_to_a_forbidden_subject(users: dict[str, User], s
     assert {m.subject for m in spy.settle() if b"control" in m.subject} == set()
 
 
-@pytest.mark.parametrize("who", ["code", "open", "local", "wall"])
+@pytest.mark.parametrize("who", ["code", "open", "local", "wall", "edge"])
 def test_only_the_daemon_reaches_the_journal(users: dict[str, User], who: str) -> None:
     with users[who].connect() as peer:
         sid = peer.subscribe(f"{users[who].inbox}.x")

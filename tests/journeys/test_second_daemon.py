@@ -1,8 +1,10 @@
 """Of two daemons exactly one answers; the other says why it does not."""
 
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
@@ -10,10 +12,12 @@ import msgspec
 import pytest
 
 from safetyd.bus.keyring import Keyring
+from safetyd.client import Decision, SyncSafety
+from safetyd.core.events.decision_events import Decided
 from safetyd.journal.audit import files
 from tests.conftest import RunningDaemon, StartDaemon, safetyd
 from tests.journeys.agents import UNBOUNDED, Agent, History, crowd, until
-from tests.journeys.audit_record import assert_recorded, assert_verifies
+from tests.journeys.audit_record import assert_recorded, assert_verifies, events
 from tests.journeys.people import control
 from tests.journeys.processes import freeze, thaw
 from tests.nats_process import NatsProcess
@@ -159,3 +163,38 @@ def hashes(daemon: RunningDaemon) -> dict[int, str]:
         for line in path.read_bytes().splitlines()[1:]
     ]
     return {line["seq"]: line["hash"] for line in lines}
+
+
+@pytest.mark.journey
+def test_a_daemon_that_stops_refuses_no_proposal_that_has_time_left(
+    start_daemon: StartDaemon, shared: Shared
+) -> None:
+    first = start_daemon(shared.config)
+    second = start_daemon(shared.config)
+    assert stands_by(second)
+    decisions: list[Decision] = []
+    over = threading.Event()
+    both = f"{shared.bus.url},{shared.bus.url}"
+    with SyncSafety("code", url=both, key_file=shared.agent, deadline_s=60) as safety:
+
+        def work() -> None:
+            while not over.is_set():
+                decisions.append(safety.propose("read_file"))
+
+        with ThreadPoolExecutor() as threads:
+            done = [threads.submit(work) for _ in range(4)]
+            try:
+                until(lambda: len(decisions) > 50)
+                first.stop()
+                before = len(decisions)
+                until(lambda: len(decisions) > before + 50)
+            finally:
+                over.set()
+            for each in done:
+                each.result()
+
+    decided = Counter(
+        event.id for event in events(second.data_dir) if isinstance(event, Decided) and event.first
+    )
+    assert [decision.reason for decision in decisions if not decision.allowed] == []
+    assert all(decided[decision.id] == 1 for decision in decisions)

@@ -129,7 +129,9 @@ class OperatorRig:
             question_limits=settings.question_limits,
         )
         publisher = self.captured.publisher
-        self.service = OperatorService(publisher, runner, settings.question_limits)
+        self.service = OperatorService(
+            publisher, runner, settings.question_limits, settings.may_send
+        )
 
     async def commit(self, by: str, question: CommitQuestion) -> CommitAnswer:
         """Answer aside of the engine; a project is refused."""

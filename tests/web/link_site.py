@@ -21,7 +21,8 @@ from safetyd.notify.links.sent_links import SentLinks
 from safetyd.notify.links.tokens import LinkKey, Signer
 from safetyd.operators.contract.history_contract import CommitAnswer, CommitQuestion
 from safetyd.web.engine_gateway import EngineGateway
-from safetyd.web.link_handler import LinkHandler, no_history
+from safetyd.web.link_handler import LinkHandler
+from safetyd.web.link_pages import LinkPages, no_history
 from tests.captured_connection import work_off
 from tests.core.approvals.queue_story import QueueStory
 from tests.story import at
@@ -98,16 +99,16 @@ class LinkSite:
         self.used: list[tuple[str, datetime]] = []  # tests whose links were used
         self.purposes: list[str] = []  # what browsers say that they look for
         self._noted = anyio.Event()
-        self.decisions = LinkHandler(
+        self.link_pages = LinkPages(
             EngineGateway(self.mailbox, lambda: self.problem, lambda: False),
             self.signer,
             self.sent_links,
             lambda _: self.waiting,
-            self.clock,
-            public_url=public_url,
             used=lambda delivery, when: self.used.append((delivery, when)),
-            now=lambda: self.steady,
             ask=ask,
+        )
+        self.decisions = LinkHandler(
+            self.link_pages, self.clock, public_url=public_url, now=lambda: self.steady
         )
 
     @property

@@ -210,3 +210,11 @@ async def test_connections_that_never_ask_give_way(site: Site) -> None:
 
 async def test_name_before_the_host_does_not_make_it_ours(site: Site) -> None:
     assert (await site.get("/healthz", host="evil@localhost"))[0] == 403
+
+
+async def test_a_listener_on_all_addresses_is_announced_as_this_machine() -> None:
+    listener = Listener("0.0.0.0", 0, [])
+    url = await listener.start()
+    await listener.stop()
+
+    assert urlsplit(url).hostname == "127.0.0.1"

@@ -15,6 +15,7 @@ import pytest
 
 from safetyd.console import command_table
 from safetyd.core.events.request_events import Answered
+from safetyd.daemon.config import ConfigError, parse
 from safetyd.host import Unusable
 from safetyd.monitoring.metrics import Metrics
 from safetyd.web.engine_gateway import EngineGateway
@@ -328,3 +329,20 @@ async def test_a_token_is_taken_on_as_it_is_now_and_without_one_nobody_is_heard(
 
     assert [each.status for each in heard] == [401, 404, 503]
     assert "the operator's token cannot be read" in heard[-1].text
+
+
+async def test_configured_host_names_are_served_and_belong_to_safetyd(tmp_path: Path) -> None:
+    async with SiteRig(tmp_path, 'port = 0\nnames = ["safetyd-1"]\n').at_work() as site:
+        web, port = site.front.web, urlsplit(site.front.web).port
+        statuses = [
+            (await site.get(f"{web}/metrics", Host=f"{name}:{port}")).status
+            for name in ("safetyd-1", "SAFETYD-1", "safetyd-2", "safetyd-1.example")
+        ]
+
+    assert statuses == [200, 200, 403, 403]
+
+
+@pytest.mark.parametrize("name", ["", "http://safetyd-1", "safetyd-1:8787", "A", "a b"])
+def test_a_host_name_has_no_scheme_and_no_port(name: str) -> None:
+    with pytest.raises(ConfigError, match="a host name in lower case, without a port"):
+        parse(f"[web]\nnames = [{name!r}]\n", "safetyd.toml")

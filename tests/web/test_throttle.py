@@ -31,6 +31,19 @@ def test_allowance_is_used_at_once_and_comes_back_slowly() -> None:
     assert then == [0.0, 10.0]
 
 
+def test_the_wait_is_known_without_an_attempt() -> None:
+    time = Time()
+    allowance = Allowance(1, time)
+
+    before = [allowance.wait_s("a") for _ in range(3)]
+    allowance.take("a")
+    after = [allowance.wait_s("a") for _ in range(3)]
+    time.t = 60.0
+
+    assert (before, after) == ([0.0] * 3, [60.0] * 3)
+    assert allowance.wait_s("a") == 0.0
+
+
 def test_each_has_an_allowance_of_their_own() -> None:
     allowance = Allowance(1, Time())
     allowance.take("a")

@@ -2,7 +2,7 @@
  * A connection to the bus that reconnects in the background.
  *
  * Each attempt looks up the daemon's address again, because a restarted daemon may use another one.
- * Each attempt also creates a new connection. One that reconnects by itself would send buffered
+ * Each attempt also creates a new connection for each server. One that reconnects by itself would send buffered
  * messages, and a proposal sent that late must not be decided.
  */
 
@@ -13,9 +13,10 @@ import type { Msg, NatsConnection } from "@nats-io/transport-node";
 
 import { ASK_TO_START, shown } from "./discovery.js";
 import type { Endpoint } from "./discovery.js";
-import { Down, KeyRejected, Lost, reasonOf, Unheard } from "./errors.js";
+import { Down, KeyRejected, Lost, NotNow, reasonOf, Unheard } from "./errors.js";
 import type { Telemetry } from "./messages.js";
-import { now, Signal } from "./signal.js";
+import { firstOf, shuffled } from "./server_race.js";
+import { growing, now, Signal, sleep } from "./signal.js";
 import type { StopState } from "./stops.js";
 
 const CONNECT_MS = 2000;
@@ -24,6 +25,8 @@ const LONGEST_PAUSE_MS = 2000;
 const HEARTBEAT_MS = 30_000;
 // A server that stops answering is detected after three intervals.
 const PING_MS = 5000;
+// If there are other servers, a call without an answer checks the server with this patience.
+const PONG_MS = 1000;
 const MAX_UNREAD = 16;
 
 /** An answer: a reply to this client, or a message `published` on the decision subject. */
@@ -69,10 +72,14 @@ export class AgentConnection {
   #nats: NatsConnection | undefined;
   #down = new Down("not connected yet");
   #closed = false;
+  #endpoint: Endpoint | undefined;
+  #checking = false;
   /** The address of the last attempt, for error messages. */
   where = "the bus";
   /** True after the first answer on this connection. */
   answered = false;
+  /** True if another daemon can take over. */
+  clustered = false;
 
   constructor(
     private readonly agent: string,
@@ -85,15 +92,15 @@ export class AgentConnection {
 
   /** Stay connected until `close`. Reconnect after a break, with a growing pause. */
   async run(): Promise<void> {
-    let pauseMs = FIRST_PAUSE_MS;
+    let pauses = growing(FIRST_PAUSE_MS, LONGEST_PAUSE_MS);
     while (!this.#closed) {
       const nats = await this.#try();
       if (nats !== undefined) {
         await this.#watch(nats);
-        pauseMs = FIRST_PAUSE_MS;
+        pauses = growing(FIRST_PAUSE_MS, LONGEST_PAUSE_MS);
       } else if (!this.#closed) {
+        const pauseMs = pauses.next().value;
         await this.#wake.until(now() + pauseMs); // a call that needs the connection wakes it
-        pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS);
       }
     }
   }
@@ -110,6 +117,26 @@ export class AgentConnection {
     this.#wake.notify();
     while (this.#attempts === before && now() < ends) {
       await this.#attempted.until(ends);
+    }
+  }
+
+  /**
+   * Return true if a message that failed should be sent again until its deadline. On a cluster,
+   * another daemon takes over within seconds.
+   */
+  retries(down: Down): boolean {
+    if (down instanceof NotNow) {
+      this.clustered = true; // only daemons that can be replaced say so
+    }
+    return this.clustered && !(down instanceof KeyRejected);
+  }
+
+  /** Check the server in the background. If it does not answer, connect to another one. */
+  doubt(): void {
+    const nats = this.#connected();
+    if (nats !== undefined && !this.#checking && (this.#endpoint?.servers.length ?? 0) > 1) {
+      this.#checking = true;
+      void this.#check(nats).finally(() => { this.#checking = false; });
     }
   }
 
@@ -140,6 +167,14 @@ export class AgentConnection {
     }
     listener.sent = true;
     this.#publish(nats, verb, payload, `${this.#inbox}.${listener.token}`);
+  }
+
+  async #check(nats: NatsConnection): Promise<void> {
+    const alive = nats.rtt().then(() => true, () => false);
+    const silent = sleep(PONG_MS).then(() => false);
+    if (!(await Promise.race([alive, silent]))) {
+      await nats.close();
+    }
   }
 
   #connected(): NatsConnection | undefined {
@@ -190,13 +225,15 @@ export class AgentConnection {
 
   async #connect(): Promise<NatsConnection> {
     this.answered = false;
-    const endpoint = this.lookUp();
+    const endpoint = this.#endpoint = this.#found();
     this.where = shown(endpoint);
-    const nats = await this.#open(endpoint);
+    this.clustered ||= endpoint.servers.length > 1;
+    const nats = await this.#opened(endpoint);
     if (this.#closed) {
       await nats.close();
       throw new Down("the client is closed");
     }
+    this.clustered = endpoint.servers.length > 1 || Boolean(nats.info?.cluster);
     this.stops.reconnected();
     nats.subscribe(`${this.#inbox}.*`, { callback: (error, msg) => this.#heard(error, msg) });
     nats.subscribe(`${this.prefix}.decision.${this.agent}.*`, {
@@ -210,10 +247,30 @@ export class AgentConnection {
     return nats;
   }
 
-  async #open(endpoint: Endpoint): Promise<NatsConnection> {
+  /**
+   * Return the address. On a cluster, return the last one if there is none any more: a daemon that
+   * stops removes its address, but the servers of a cluster continue.
+   */
+  #found(): Endpoint {
+    try {
+      return this.lookUp();
+    } catch (error) {
+      if (error instanceof KeyRejected || this.#endpoint === undefined || !this.clustered) {
+        throw error;
+      }
+      return this.#endpoint;
+    }
+  }
+
+  #opened(endpoint: Endpoint): Promise<NatsConnection> {
+    const close = (late: NatsConnection): void => void late.close();
+    return firstOf(shuffled(endpoint.servers), (server) => this.#open(endpoint, server), close);
+  }
+
+  async #open(endpoint: Endpoint, server: string): Promise<NatsConnection> {
     try {
       return await connect({
-        servers: [...endpoint.servers],
+        servers: server,
         name: `agent ${this.agent}`,
         reconnect: false,
         timeout: CONNECT_MS,

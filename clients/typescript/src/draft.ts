@@ -136,6 +136,7 @@ export function refused(said: Draft, cause: string, reason: string): Decision {
     policy: "",
     seq: null,
     at: null,
+    retry: false,
   });
 }
 

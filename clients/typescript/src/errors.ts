@@ -25,6 +25,9 @@ export class KeyRejected extends Down {}
 /** The connection broke after a message was sent on it. */
 export class Lost extends Down {}
 
+/** The daemon cannot answer now, and says that the message should be sent again. */
+export class NotNow extends Down {}
+
 /** The server replied that no daemon is subscribed. */
 export class Unheard extends Down {}
 

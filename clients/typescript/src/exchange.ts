@@ -8,21 +8,26 @@
 import type { AgentConnection, Heard, Listener } from "./connection.js";
 import { newId } from "./draft.js";
 import type { Draft } from "./draft.js";
-import { Down, Lost, Unheard } from "./errors.js";
-import { decided, decision, permitted } from "./messages.js";
+import { Down, Lost, NotNow, Unheard } from "./errors.js";
+import { decided, decision, permitted, refusal } from "./messages.js";
 import type { Decision, PermissionResult } from "./messages.js";
 import { read } from "./shape.js";
-import { now, sleep } from "./signal.js";
+import { growing, now, sleep } from "./signal.js";
 
 // The server may lose messages while it loads a changed key. The first retry is after this time,
 // and the interval doubles with each retry.
 const SILENCE_MS = 500;
+// On a cluster the interval stays this short, because another daemon may have taken over.
+const CLUSTER_SILENCE_MS = 1000;
 // A restarted daemon no longer knows the reply subject of a pending request, so the client sends it
 // again. This must be less than two minutes: after that the bus drops replies.
 const REPEAT_MS = 60_000;
-const PAUSE_MS = 250;
-// How often the server may reply "no responders" after the daemon answered on this connection.
-const MAX_GAPS = 4;
+// The pauses before a message is sent again that no daemon received or answered.
+const FIRST_PAUSE_MS = 50;
+const LONGEST_PAUSE_MS = 500;
+// How often the server may reply "no responders" after the daemon answered on this connection. This
+// takes about a second. On a cluster there is no limit.
+const MAX_GAPS = 5;
 // How long to wait for the reply after the decision was announced on the decision subject.
 const BEHIND_MS = 500;
 // How long to wait after a request's deadline for the daemon to say that the request expired.
@@ -44,12 +49,15 @@ abstract class Exchange<A> {
   #silenceMs = SILENCE_MS;
   #gaps = 0;
   #ends = 0;
+  #down: Down | undefined; // why the last attempt failed
+  readonly #pauses = growing(FIRST_PAUSE_MS, LONGEST_PAUSE_MS);
 
   constructor(protected readonly link: AgentConnection, protected readonly draft: Draft) {}
 
   /**
    * Return the answer; with `wait`, the final one. Throw `Down` as soon as it is certain that no
-   * daemon receives the message. With `wait`, a request that the daemon may have received is
+   * daemon receives the message. On a cluster, the message is sent again until `patienceMs` ends,
+   * because another daemon may take over. With `wait`, a request that the daemon may have received is
    * retried until `patienceMs` ends, because an operator may be about to answer it.
    */
   async answer(patienceMs: number): Promise<A> {
@@ -65,12 +73,15 @@ abstract class Exchange<A> {
     } finally {
       this.link.forget(listener);
     }
-    if (this.#pending === undefined) {
-      const seconds = Math.round(patienceMs / 100) / 10;
-      const silence = `no answer to this ${this.noun} within ${seconds} s`;
-      throw new Down(`${silence} from ${this.link.where}; check \`safetyd status\``);
+    if (this.#pending !== undefined) {
+      return this.unanswered(this.#pending);
     }
-    return this.unanswered(this.#pending);
+    const tried = `${Math.round(patienceMs / 100) / 10} s`;
+    if (this.#down !== undefined) {
+      throw new Down(`${this.#down.message}; tried for ${tried}`);
+    }
+    const silence = `no answer to this ${this.noun} within ${tried}`;
+    throw new Down(`${silence} from ${this.link.where}; check \`safetyd status\``);
   }
 
   /** Return the final answer, or record an interim one and return undefined. */
@@ -101,13 +112,15 @@ abstract class Exchange<A> {
     if (said?.agent !== agent || said.id !== id || said.digest !== digest) {
       return undefined;
     }
-    return said.allowed && said.status === "pending" ? undefined : said;
+    const contradictory = said.allowed && (said.status === "pending" || said.retry);
+    return contradictory ? undefined : said;
   }
 
   async #tried(listener: Listener): Promise<A | undefined> {
     try {
       const answer = await this.#asked(listener);
       this.#taken = true;
+      this.#down = undefined;
       return answer;
     } catch (error) {
       if (error instanceof Lost) {
@@ -117,7 +130,8 @@ abstract class Exchange<A> {
       if (!(error instanceof Down) || !this.#outlasts(error)) {
         throw error;
       }
-      await sleep(PAUSE_MS);
+      this.#down = error;
+      await sleep(Math.min(this.#pauses.next().value, this.#ends - now()));
       return undefined;
     }
   }
@@ -140,11 +154,15 @@ abstract class Exchange<A> {
       }
     }
     this.#silenceMs *= 2;
+    if (this.link.clustered) {
+      this.#silenceMs = Math.min(this.#silenceMs, CLUSTER_SILENCE_MS);
+      this.link.doubt();
+    }
     return undefined;
   }
 
   #outlasts(down: Down): boolean {
-    if (this.draft.wait && this.#taken) {
+    if (this.link.retries(down) || (this.draft.wait && this.#taken)) {
       return true;
     }
     this.#gaps += 1;
@@ -160,6 +178,12 @@ export class ProposalExchange extends Exchange<Decision> {
     const own = this.own(data) ?? (published ? undefined : this.#rejected(data));
     if (own === undefined) {
       return undefined;
+    }
+    if (own.retry) {
+      if (published) {
+        return undefined; // the direct reply says the same
+      }
+      throw new NotNow(own.reason);
     }
     if (own.status === "pending" && this.draft.wait) {
       this.note(own);
@@ -195,6 +219,7 @@ export class PermissionExchange extends Exchange<PermissionResult> {
 
   protected override heard({ data, published }: Heard): PermissionResult | undefined {
     if (!published) {
+      checkNow(data);
       const result = read(data, permitted);
       if (result?.status === "denied") {
         this.checkOpen(result.cause, result.reason);
@@ -223,6 +248,14 @@ export function lastsMs(said: Decision): number {
   return Date.parse(said.expires_at) - Date.parse(said.at);
 }
 
+/** Throw `NotNow` if an answer asks to send the message again. */
+function checkNow(data: Uint8Array): void {
+  const said = read(data, refusal);
+  if (said?.retry) {
+    throw new NotNow(said.reason || said.error);
+  }
+}
+
 /** Send a query until `understood` accepts an answer. Throw `Down` if none arrives in time. */
 export async function answerTo<T>(
   link: AgentConnection,
@@ -233,21 +266,23 @@ export async function answerTo<T>(
 ): Promise<T> {
   const ends = now() + patienceMs;
   const listener = link.listen(newId());
+  const pauses = growing(FIRST_PAUSE_MS, LONGEST_PAUSE_MS);
   let why = `no answer to this ${verb} message within ${patienceMs / 1000} s from ${link.where}`;
   try {
     while (now() < ends) {
       try {
         await link.send(verb, payload, listener, ends);
-        const answer = await firstOf(listener, understood, Math.min(now() + AGAIN_MS, ends));
+        const answer = await firstAnswer(listener, understood, Math.min(now() + AGAIN_MS, ends));
         if (answer !== undefined) {
           return answer;
         }
+        link.doubt();
       } catch (error) {
         if (!(error instanceof Down)) {
           throw error;
         }
         why = error.message;
-        await sleep(Math.min(PAUSE_MS, ends - now()));
+        await sleep(Math.min(pauses.next().value, ends - now()));
       }
     }
   } finally {
@@ -256,7 +291,10 @@ export async function answerTo<T>(
   throw new Down(why);
 }
 
-/** Send a message once and return the answer. Throw `Down` if none arrives in time. */
+/**
+ * Send a message and return the answer. Throw `Down` if none arrives in time. On a cluster it is
+ * sent again, but only if it is certain that no daemon recorded it.
+ */
 export async function answerOnce<T>(
   link: AgentConnection,
   verb: string,
@@ -266,25 +304,40 @@ export async function answerOnce<T>(
 ): Promise<T> {
   const ends = now() + patienceMs;
   const listener = link.listen(newId());
+  const pauses = growing(FIRST_PAUSE_MS, LONGEST_PAUSE_MS);
+  let why = `${link.where} did not acknowledge within ${patienceMs / 1000} s`;
   try {
-    await link.send(verb, payload, listener, ends);
-    const answer = await firstOf(listener, understood, ends);
-    if (answer === undefined) {
-      throw new Down(`${link.where} did not acknowledge within ${patienceMs / 1000} s`);
+    while (now() < ends) {
+      try {
+        await link.send(verb, payload, listener, ends);
+        const answer = await firstAnswer(listener, understood, ends);
+        if (answer !== undefined) {
+          return answer;
+        }
+      } catch (error) {
+        if (!(error instanceof Down) || error instanceof Lost || !link.retries(error)) {
+          throw error;
+        }
+        why = `${error.message}; tried for ${patienceMs / 1000} s`;
+        await sleep(Math.min(pauses.next().value, ends - now()));
+      }
     }
-    return answer;
+    throw new Down(why);
   } finally {
     link.forget(listener);
   }
 }
 
-async function firstOf<T>(
+async function firstAnswer<T>(
   listener: Listener,
   understood: (data: Uint8Array) => T | undefined,
   ends: number,
 ): Promise<T | undefined> {
   while (now() < ends) {
     const heard = await listener.next(ends);
+    if (heard !== undefined) {
+      checkNow(heard.data);
+    }
     const answer = heard === undefined ? undefined : understood(heard.data);
     if (answer !== undefined) {
       return answer;

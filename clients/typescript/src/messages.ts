@@ -196,6 +196,8 @@ interface Answer {
   readonly policy: string;
   readonly seq: number | null;
   readonly at: string | null;
+  /** True: safetyd cannot answer now, but may soon. The client sends the message again. */
+  readonly retry: boolean;
 }
 
 /** The answer to one proposal. Act only if `allowed` is true. */
@@ -229,6 +231,7 @@ const DECISION: { readonly [K in keyof Answer]: Reader<Answer[K]> } = {
   policy: or(text, ""),
   seq: optional(number),
   at: optional(time),
+  retry: or(flag, false),
 };
 const answer = objectOf<Answer>(DECISION);
 
@@ -239,6 +242,19 @@ export const decision: Reader<Decision> = (value) => decided(answer(value));
 export function decided(said: Answer): Decision {
   return Object.freeze({ ...said, allowed: said.decision === "allow" });
 }
+
+/** A refusal of any message. With `retry`, safetyd may accept the message soon. */
+export interface Refusal {
+  readonly retry: boolean;
+  readonly reason: string;
+  readonly error: string;
+}
+
+export const refusal = objectOf<Refusal>({
+  retry: or(flag, false),
+  reason: or(text, ""),
+  error: or(text, ""),
+});
 
 /** The answer to a claim. Begin the approved action only if `granted` is true. */
 export interface Claim {

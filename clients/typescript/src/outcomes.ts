@@ -5,7 +5,7 @@ import { answerOnce } from "./exchange.js";
 import { Down } from "./errors.js";
 import { noted } from "./messages.js";
 import { read } from "./shape.js";
-import { now, Signal } from "./signal.js";
+import { growing, now, Signal } from "./signal.js";
 
 const CAPACITY = 1024;
 const FIRST_PAUSE_MS = 100;
@@ -50,8 +50,8 @@ export class OutcomeQueue {
   }
 
   /** Wait until all queued outcomes are delivered, an attempt fails, or time is up. */
-  async flush(): Promise<void> {
-    const ends = now() + LONGEST_FLUSH_MS;
+  async flush(patienceMs: number): Promise<void> {
+    const ends = now() + Math.min(patienceMs, LONGEST_FLUSH_MS);
     const wanted = this.#delivered + this.#queue.length;
     while (this.#delivered < wanted && !this.#troubled && now() < ends) {
       await this.#changed.until(ends);
@@ -92,14 +92,14 @@ export class OutcomeQueue {
 
   /** Send an outcome until it is acknowledged. Return false if the queue is closed before. */
   async #deliver(outcome: string): Promise<boolean> {
-    for (let pauseMs = FIRST_PAUSE_MS; !this.#closed;) {
+    const pauses = growing(FIRST_PAUSE_MS, LONGEST_PAUSE_MS);
+    while (!this.#closed) {
       this.#troubled = !(await this.#acknowledged(outcome));
       if (!this.#troubled) {
         return true;
       }
       this.#changed.notify();
-      await this.#paused.until(now() + pauseMs);
-      pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS);
+      await this.#paused.until(now() + pauses.next().value);
     }
     return false;
   }

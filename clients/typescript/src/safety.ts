@@ -324,8 +324,9 @@ export class Safety {
 
   async #decision(said: Draft, ends: number): Promise<Decision> {
     try {
-      // Guards that count errors need this agent's earlier outcomes before they decide.
-      await this.#outcomes.flush();
+      // Guards that count errors need this agent's earlier outcomes before they decide. At least
+      // half of the time is left for the proposal.
+      await this.#outcomes.flush((ends - now()) / 2);
       const decision = await new ProposalExchange(this.#link, said).answer(ends - now());
       if (decision.allowed) {
         this.#stops.allowed();

@@ -1,4 +1,4 @@
-/** Waiting for an event, with a time limit. */
+/** Waiting for an event, with a time limit, and pauses between attempts. */
 
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
@@ -29,6 +29,13 @@ export class Signal {
       const timer = setTimeout(wake, restMs);
       this.#waiting.add(wake);
     });
+  }
+}
+
+/** Yield pauses forever. Each is twice as long as the one before, up to a limit. */
+export function* growing(firstMs: number, longestMs: number): Generator<number, never> {
+  for (let pauseMs = firstMs; ; pauseMs = Math.min(pauseMs * 2, longestMs)) {
+    yield pauseMs;
   }
 }
 

@@ -96,18 +96,37 @@ export class Bus {
   #process: ChildProcess | undefined;
   url = "";
 
-  static async start(): Promise<Bus> {
-    const bus = new Bus();
+  private constructor(readonly options: readonly string[]) {}
+
+  static async start(...options: string[]): Promise<Bus> {
+    const bus = new Bus(options);
     await bus.start();
     return bus;
   }
 
+  /** Start a server that says that it belongs to a cluster. */
+  static node(...options: string[]): Promise<Bus> {
+    return Bus.start("--cluster_name", "safety", "--cluster", "nats://127.0.0.1:-1", ...options);
+  }
+
   async start(): Promise<void> {
-    const options = ["-a", "127.0.0.1", "-p", this.url ? this.url.split(":")[2]! : "-1"];
+    const port = ["-a", "127.0.0.1", "-p", this.url ? this.url.split(":")[2]! : "-1"];
+    const options = [...port, ...this.options];
     const { process, said } = await started("nats-server", options, "stderr", "Server is ready");
     this.#process = process;
-    const port = /Listening for client connections on .*:(\d+)/.exec(said)?.[1];
-    this.url = `nats://127.0.0.1:${port}`;
+    const found = /Listening for client connections on .*:(\d+)/.exec(said)?.[1];
+    this.url = `nats://127.0.0.1:${found}`;
+  }
+
+  /** Freeze the server: it accepts connections and says nothing. */
+  async freeze(): Promise<void> {
+    this.#process?.kill("SIGSTOP");
+    const stat = `/proc/${this.#process?.pid}/stat`;
+    await until(() => readFileSync(stat, "utf8").includes(") T "));
+  }
+
+  thaw(): void {
+    this.#process?.kill("SIGCONT");
   }
 
   async kill(): Promise<void> {

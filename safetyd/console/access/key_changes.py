@@ -119,7 +119,7 @@ async def _rotate(
     if two_steps:
         keyring.end_old_keys(role, name)
         rotation = rotation._replace(old_keys=())
-        if role != "agents" and location.name == name:
+        if role in {"operators", "observers"} and location.name == name:
             location = msgspec.structs.replace(location, key_file=rotation.seed, operator=name)
         try:
             reply = await _reloaded_with_new_key(location)

@@ -44,6 +44,7 @@ In its program:
 
   async with Safety("{name}") as safety:
       decision = await safety.propose("read_file")"""
+_FOLLOWED: Final = "If `safetyd nats-accounts` runs on the bus, it does this by itself."
 _OPERATOR_USAGE: Final = """
 To use it, {name} runs:
 
@@ -92,7 +93,7 @@ def agent_add(location: Location, name: str, *, token: bool) -> None:
     if token:
         add_token(location, name)
     else:
-        _add(location, "agents", name, _AGENT_USAGE)
+        add_key(location, "agents", name, _AGENT_USAGE)
 
 
 @agent.command("list")
@@ -100,14 +101,14 @@ def agent_add(location: Location, name: str, *, token: bool) -> None:
 @reaches_daemon
 def agent_list(location: Location, *, as_json: bool) -> None:
     """List agents with a key or a token."""
-    keyed = {row.name: row for row in _rows(location, "agents")}
+    keyed = {row.name: row for row in key_rows(location, "agents")}
     with key_errors("cannot read the tokens"):
         tokens = AgentTokens(location.keys).hashes()
     rows = [
         msgspec.structs.replace(keyed.get(name, KeyRow(name=name)), token=name in tokens)
         for name in sorted(keyed.keys() | tokens.keys())
     ]
-    _show("agents", rows, {"token": lambda row: row.token}, as_json=as_json)
+    show_keys("agents", rows, {"token": lambda row: row.token}, as_json=as_json)
 
 
 @agent.command("rotate")
@@ -129,7 +130,7 @@ def agent_rotate(
       safetyd agent rotate code --now
     """
     terms = rotation_terms("agents", name, overlap, at_once=at_once)
-    rotate = rotate_token if token else _rotate
+    rotate = rotate_token if token else rotate_key
     rotate(location, terms, as_json=as_json)
 
 
@@ -138,7 +139,7 @@ def agent_rotate(
 @reaches_daemon
 def agent_revoke(location: Location, name: str) -> None:
     """Revoke the keys and tokens of an agent and close its connections."""
-    _revoke(location, "agents", name)
+    revoke_key(location, "agents", name)
     click.echo("If bus.open_agents is on, any agent can now use the name without a key.")
 
 
@@ -162,7 +163,7 @@ def operator_add(location: Location, name: str, *, observer: bool) -> None:
     if (role := _role(location, name)) is not None:
         held = Keyring(location.keys).known(role, name)
         raise Failure(f"{held}. To list all keys, run `safetyd operator list`", "exists")
-    _add(location, "observers" if observer else "operators", name, _OPERATOR_USAGE)
+    add_key(location, "observers" if observer else "operators", name, _OPERATOR_USAGE)
 
 
 @operator.command("list")
@@ -170,7 +171,7 @@ def operator_add(location: Location, name: str, *, observer: bool) -> None:
 @reaches_daemon
 def operator_list(location: Location, *, as_json: bool) -> None:
     """List operators and observers."""
-    _show("operators", _people(location), {"role": lambda row: row.role}, as_json=as_json)
+    show_keys("operators", _people(location), {"role": lambda row: row.role}, as_json=as_json)
 
 
 @operator.command("rotate")
@@ -188,7 +189,7 @@ def operator_rotate(
     """
     _make_own(location)
     role = _role(location, name) or "operators"
-    _rotate(location, rotation_terms(role, name, overlap, at_once=at_once), as_json=as_json)
+    rotate_key(location, rotation_terms(role, name, overlap, at_once=at_once), as_json=as_json)
 
 
 @operator.command("revoke")
@@ -202,8 +203,8 @@ def operator_revoke(location: Location, name: str) -> None:
             f"`safetyd operator rotate {name} --now`",
             "local",
         )
-    observers = {row.name for row in _rows(location, "observers")}
-    _revoke(location, "observers" if name in observers else "operators", name)
+    observers = {row.name for row in key_rows(location, "observers")}
+    revoke_key(location, "observers" if name in observers else "operators", name)
 
 
 def _make_own(location: Location) -> None:
@@ -212,7 +213,7 @@ def _make_own(location: Location) -> None:
         Keyring(location.keys).make_own()
 
 
-def _add(location: Location, role: Role, name: str, usage: str) -> None:
+def add_key(location: Location, role: Role, name: str, usage: str) -> None:
     """Create a key and reload the daemon. If the daemon refuses, delete the key."""
     make_private(location.data_dir)
     keyring = Keyring(location.keys)
@@ -231,7 +232,7 @@ def _add(location: Location, role: Role, name: str, usage: str) -> None:
     click.echo("\n".join((f"Created a key for {name}: {seed}", *lines, how)))
 
 
-def _revoke(location: Location, role: Role, name: str) -> None:
+def revoke_key(location: Location, role: Role, name: str) -> None:
     with key_errors(f"cannot delete the key of {name}"):
         Keyring(location.keys).revoke(role, name)
     try:
@@ -255,10 +256,11 @@ def _reload(location: Location, done: str, later: str) -> list[str]:
     if status is None:
         return [f"No daemon is running; {later} when it starts."]
     another = f"Update the bus with the output of `safetyd nats-config`; then {later}."
-    return [done if status.embedded else another, *pending(status.next_start)]
+    said = [done] if status.embedded else [another, _FOLLOWED]
+    return [*said, *pending(status.next_start)]
 
 
-def _rotate(location: Location, terms: Terms, *, as_json: bool) -> None:
+def rotate_key(location: Location, terms: Terms, *, as_json: bool) -> None:
     """Replace a key and reload the daemon. If the daemon refuses, restore the old key."""
     keyring, name = Keyring(location.keys), terms.name
     was_here = keyring.seed_of(terms.role, name).exists()
@@ -294,6 +296,7 @@ def _rotated_lines(rotation: Rotation, status: StatusAnswer | None) -> Iterator[
         again = f", and again after {_last(old)}" if old else ""
         yield f"Update the bus with the output of `safetyd nats-config` now{again}."
         yield "Until you do, the bus accepts the old key and rejects the new one."
+        yield _FOLLOWED
     elif not old:
         yield "The old key is no longer valid, and its connections are closed."
 
@@ -320,11 +323,11 @@ def _role(location: Location, name: str) -> Role | None:
 
 def _people(location: Location) -> list[KeyRow]:
     replace = msgspec.structs.replace
-    operators = [replace(row, role="operator") for row in _rows(location, "operators")]
-    return [*operators, *(replace(row, role="observer") for row in _rows(location, "observers"))]
+    operators = [replace(row, role="operator") for row in key_rows(location, "operators")]
+    return [*operators, *(replace(row, role="observer") for row in key_rows(location, "observers"))]
 
 
-def _rows(location: Location, role: Role) -> list[KeyRow]:
+def key_rows(location: Location, role: Role) -> list[KeyRow]:
     keyring = Keyring(location.keys)
     look_into(location.keys / role)
     with key_errors(f"cannot read {location.keys}"):
@@ -344,7 +347,7 @@ def _rows(location: Location, role: Role) -> list[KeyRow]:
     ]
 
 
-def _show(what: str, rows: Sequence[KeyRow], more: Columns[KeyRow], *, as_json: bool) -> None:
+def show_keys(what: str, rows: Sequence[KeyRow], more: Columns[KeyRow], *, as_json: bool) -> None:
     if as_json:
         click.echo(document({"ok": True, what: rows}))
     elif not rows:

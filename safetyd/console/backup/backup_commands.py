@@ -33,7 +33,12 @@ CHECKPOINT_S: Final = 60.0
 TRIES: Final = 3
 VARIABLE: Final = "SAFETYD_PASSPHRASE_FILE"
 
-_GROUPS: Final = {"agents": "agent add", "operators": "operator add", "observers": "operator add"}
+_GROUPS: Final = {
+    "agents": "agent add",
+    "operators": "operator add",
+    "observers": "operator add",
+    "relays": "relay add",
+}
 
 
 @command()

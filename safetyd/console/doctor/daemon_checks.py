@@ -21,7 +21,7 @@ from safetyd.console.stop_file import told_of
 from safetyd.console.terminal_text import several
 from safetyd.core.events.daemon_events import DiskUse
 from safetyd.core.events.disk_words import MAKE_ROOM, fullness
-from safetyd.daemon.config import ConfigError, load
+from safetyd.daemon.config import ConfigError, load, load_to_run
 from safetyd.daemon.disk_space import DiskConfig, judge
 from safetyd.extras.file_history.service.histories import DIRECTORY, history_problems
 from safetyd.host import NoSecret, read_secret, room, secret_directories
@@ -86,12 +86,13 @@ def histories(answer: CommitsAnswer, status: StatusAnswer) -> Iterator[Finding]:
 def config_given(path: Path | None, data_dir: Path | None) -> Iterator[Finding]:
     """Check a configuration file, if there is one, and the project files that it names.
 
-    With `data_dir`, also check whether a daemon that runs as this user could store file history.
+    With `data_dir`, also check whether a daemon that runs as this user could store file history,
+    and whether the packages of its channels are installed.
     """
     if path is None:
         return
     try:
-        config = load(path)
+        config = load(path) if data_dir is None else load_to_run(path)
     except ConfigError as exc:
         for error in exc.errors:
             yield wrong("config", error)

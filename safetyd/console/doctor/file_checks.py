@@ -33,6 +33,8 @@ from safetyd.host import user_name
 
 Level = Literal["ok", "note", "wrong"]
 OTHERS: Final = 0o077
+# The unit lets the group of the daemon look for the bus. Keys and records have their own modes.
+NOT_THE_GROUP: Final = 0o027
 _FIX: Final = "fix or delete it, or every start and reload will fail"
 
 
@@ -71,10 +73,11 @@ def data_dir(path: Path) -> Iterator[Finding]:
 
 
 def _private(path: Path, mode: int) -> Finding:
-    if mode & OTHERS:
+    if mode & NOT_THE_GROUP:
         said = f"{path} has mode {stat.S_IMODE(mode):04o}: other users can read it"
         return wrong("data dir", f"{said}. Run: chmod 700 {path}")
-    return ok("data dir", f"{path} is private")
+    shared = ", and its group can find the bus" if mode & OTHERS else ""
+    return ok("data dir", f"{path} is private{shared}")
 
 
 def _owners(path: Path) -> Iterator[Finding]:

@@ -11,8 +11,9 @@ from typing import Final, NamedTuple
 import msgspec
 
 from safetyd.client.discovery import start_command
+from safetyd.console import recorded_files
 from safetyd.console.failure import Failure
-from safetyd.console.hosts import codex_trust, settings_files
+from safetyd.console.hosts import codex_trust
 from safetyd.console.hosts.host_version import is_older
 from safetyd.host import user_name
 from safetyd.hosts.hook_command import HookCommand
@@ -105,7 +106,7 @@ def _versions(seen: SeenHost) -> Iterator[Problem]:
 def _incomplete(seen: SeenHost) -> Iterator[Problem]:
     for file in seen.files:
         try:
-            text = (settings_files.read(file.path) or b"").decode()
+            text = (recorded_files.read(file.path) or b"").decode()
             current = is_current(file, text, seen.command or _ANY)
         except (NotJson, NotToml, UnicodeDecodeError) as exc:
             yield Problem(
@@ -204,7 +205,7 @@ def _switches(seen: SeenHost) -> Iterator[Problem]:
 
 def _readable(path: Path) -> bytes | None:
     try:
-        return settings_files.read(path)
+        return recorded_files.read(path)
     except Failure:
         return None  # the host cannot read it either
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from safetyd.bus.keyring import Keyring, KeyUnusable
 from safetyd.bus.telemetry_tokens import read_tokens
-from safetyd.console.hosts import settings_files
+from safetyd.console import recorded_files
 from safetyd.console.locations import endpoint
 from safetyd.hosts import telemetry_settings
 from safetyd.hosts.hook_command import HookCommand
@@ -42,7 +42,7 @@ class HostTelemetry:
         for file in files:
             if file.own:
                 continue
-            text = (settings_files.read(file.path) or b"").decode("utf-8", "replace")
+            text = (recorded_files.read(file.path) or b"").decode("utf-8", "replace")
             if other := telemetry_settings.elsewhere(host.dialect, text, os.environ):
                 return f"{host.title} sends telemetry to another place ({other})"
         return f"{host.title} sends no telemetry"

@@ -1,6 +1,5 @@
 """`safetyd protect`, `unprotect` and `verify`: the hooks in the settings of coding agents."""
 
-import difflib
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -14,9 +13,9 @@ from safetyd.console.failure import NEEDS_PERSON, Failure
 from safetyd.console.help_page import command
 from safetyd.console.hosts.protected_hosts import HostState, ProtectedHosts
 from safetyd.console.hosts.rehearsal.rehearse import rehearsed
-from safetyd.console.hosts.settings_files import Change
 from safetyd.console.locations import endpoint
 from safetyd.console.options import data_dir_option, json_option, together
+from safetyd.console.recorded_files import Change, diff
 from safetyd.console.terminal_text import document, plain, several
 from safetyd.hosts.host_catalog import HOSTS, Scope
 from safetyd.hosts.telemetry_settings import masked
@@ -200,13 +199,7 @@ def _is_guarded(state: HostState) -> bool:
 
 
 def _diff(change: Change) -> str:
-    before, after = (
-        (content or b"").decode("utf-8", "replace").splitlines(keepends=True)
-        for content in (change.before, change.after)
-    )
-    name = str(change.path)
-    lines = difflib.unified_diff(before, after, name, name)
-    return "".join(plain(masked(line.rstrip("\n"))) + "\n" for line in lines)
+    return diff(change, lambda line: plain(masked(line)))
 
 
 def _summary(state: HostState, directory: Path, changes: Sequence[Change]) -> Iterator[str]:

@@ -14,6 +14,7 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 
 import safetyd
+from safetyd.console import recorded_files
 from safetyd.console.failure import Failure, WrongUsage
 from safetyd.console.hosts import codex_trust, settings_files
 from safetyd.console.hosts.hook_trial import Trial, Tried
@@ -26,9 +27,10 @@ from safetyd.console.hosts.host_problems import (
 )
 from safetyd.console.hosts.host_telemetry import HostTelemetry, unprotected
 from safetyd.console.hosts.host_version import version_of
-from safetyd.console.hosts.settings_files import Change, HostRecord, HostRecords
+from safetyd.console.hosts.settings_files import HostRecord, HostRecords
 from safetyd.console.hosts.token_files import needs_token, write_token
 from safetyd.console.locations import endpoint
+from safetyd.console.recorded_files import Change
 from safetyd.core.messages.proposal import is_token
 from safetyd.host import SOCKET
 from safetyd.hosts.hook_command import HookCommand
@@ -117,7 +119,7 @@ class ProtectedHosts:
         elif found:
             problems, state = (not_protected(seen),), "open"
         sends = any(
-            is_on((settings_files.read(file.path) or b"").decode("utf-8", "replace"))
+            is_on((recorded_files.read(file.path) or b"").decode("utf-8", "replace"))
             for file in files
         )
         return HostState(
@@ -144,7 +146,7 @@ class ProtectedHosts:
 
     def _protecting(self, host: Host, file: SettingsFile, command: HookCommand) -> Change:
         """Return the change of one file; refuse files of other users and other programs."""
-        before = settings_files.read(file.path)
+        before = recorded_files.read(file.path)
         settings_files.check_owner(file.path)
         if _is_foreign(file, before):
             raise Failure(
@@ -189,23 +191,23 @@ class ProtectedHosts:
 
     def _write(self, plan: Plan, earlier: HostRecord | None) -> None:
         host = plan.host
-        files = settings_files.recorded(plan.changes, earlier)
+        files = recorded_files.recorded(plan.changes, earlier.files if earlier else ())
         record = HostRecord(
             host=host.name, scope=self._scope, agent=plan.command.agent, files=files
         )
         self._records.write(record)
-        settings_files.write(plan.changes)
+        recorded_files.write(plan.changes)
         program = shutil.which(host.program) if host.trusts_hooks else None
         if program and self._scope != "system":  # hooks of the system are trusted
             self._trust(host, program, record)
 
     def _put_back(self, plan: Plan, earlier: HostRecord | None) -> None:
-        settings_files.put_back(plan.changes)
+        recorded_files.put_back(plan.changes)
         record = self._records.read(plan.host.name, self._scope)
         if earlier is not None:
             self._records.write(earlier)
         elif record is not None:
-            settings_files.remove_folders(record)
+            recorded_files.remove_folders(record.files)
             self._records.remove(plan.host.name, self._scope)
 
     def _trust(self, host: Host, program: str, record: HostRecord) -> None:
@@ -215,9 +217,9 @@ class ProtectedHosts:
         file = self._files(host)[0]
         change = _edited(file, lambda text: trusted_by_codex(text, hashes))
         self._records.write(
-            msgspec.structs.replace(record, files=settings_files.recorded([change], record))
+            msgspec.structs.replace(record, files=recorded_files.recorded([change], record.files))
         )
-        settings_files.write([change])
+        recorded_files.write([change])
 
     def undone(self, host: Host) -> list[Change]:
         """Return the changes that remove safetyd's part."""
@@ -225,22 +227,22 @@ class ProtectedHosts:
         known = {} if record is None else {file.path: file for file in record.files}
         changes = []
         for file in self._files(host):
-            if _is_foreign(file, settings_files.read(file.path)):
+            if _is_foreign(file, recorded_files.read(file.path)):
                 continue
             change = _edited(file, partial(unprotected, host, file))
             if change.before is None:
                 continue
             if (kept := known.get(str(file.path))) is not None:
-                change = settings_files.undoing(kept, change.before) or change
+                change = recorded_files.undoing(kept, change.before) or change
             if change.before != change.after:
                 changes.append(change._replace(after=change.after or None))
         return changes
 
     def undo(self, host: Host, changes: Sequence[Change]) -> None:
-        settings_files.write(changes)
+        recorded_files.write(changes)
         record = self._records.read(host.name, self._scope)
         if record is not None:
-            settings_files.remove_folders(record)
+            recorded_files.remove_folders(record.files)
             self._records.remove(host.name, self._scope)
 
     def verified(self, hosts: Sequence[Host]) -> list[HostState]:
@@ -302,7 +304,7 @@ class ProtectedHosts:
     def _text(self, host: Host) -> str:
         """Return the settings that have the hook."""
         files = self._files(host)
-        content = settings_files.read(files[0].path) if files else None
+        content = recorded_files.read(files[0].path) if files else None
         return (content or b"").decode("utf-8", "replace")
 
     def _files(self, host: Host) -> Sequence[SettingsFile]:
@@ -311,7 +313,7 @@ class ProtectedHosts:
     def _here(self, host: Host) -> list[bool]:
         """Return which files of a host have safetyd's part."""
         return [
-            file.mark.encode() in (settings_files.read(file.path) or b"")
+            file.mark.encode() in (recorded_files.read(file.path) or b"")
             for file in self._files(host)
         ]
 
@@ -325,7 +327,7 @@ def _is_foreign(file: SettingsFile, content: bytes | None) -> bool:
 
 
 def _edited(file: SettingsFile, edit: Callable[[str], str]) -> Change:
-    before = settings_files.read(file.path)
+    before = recorded_files.read(file.path)
     try:
         after = edit((before or b"").decode()).encode()
     except (NotJson, NotToml, UnicodeDecodeError) as exc:

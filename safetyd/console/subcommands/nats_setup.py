@@ -35,7 +35,7 @@ SHARED: Final = 0o644
 _KEYS: Final = """\
 # Accounts and permissions for safetyd. Generate this file again whenever a key is added, rotated
 # or revoked, and when an old key has expired. There is no anonymous user, so every agent needs a
-# key. Each further daemon needs its public key in keys/daemons/NAME.pub of the data directory.
+# key. The public keys of several daemons are in bus.daemons of their configuration.
 """
 ACCOUNTS_HEAD: Final = f"""\
 {_KEYS}#
@@ -188,13 +188,16 @@ def _users(settings: Config, where: Path, daemon_keys: Sequence[str]) -> Users:
     keyring = Keyring(where / "keys")
     keyring.make_own()
     own = Path(settings.bus.key_file) if settings.bus.key_file else keyring.daemon
-    others = (*keyring.other_daemons(), *map(_daemon_key, daemon_keys))
+    others = (*settings.bus.daemons, *map(_daemon_key, daemon_keys))
+    now = Clock().now().at
     return Users(
         daemons=tuple(dict.fromkeys((public_key(own), *others))),
         agents=dict(keyring.public("agents")),
         operators=dict(keyring.public("operators")),
         observers=dict(keyring.public("observers")),
-        old_keys=keyring.old_keys(Clock().now().at),
+        relays=dict(keyring.public("relays")),
+        other_locals=keyring.other_locals(now),
+        old_keys=keyring.old_keys(now),
         open_agents=False,
     )
 

@@ -18,7 +18,7 @@ from safetyd.console.render.profiles import judged_by
 from safetyd.console.render.request_tables import notified_by
 from safetyd.console.terminal_text import CTRL_C
 from safetyd.core.action_types import Profile
-from safetyd.daemon.config import Config, ConfigError, load
+from safetyd.daemon.config import Config, ConfigError, load_to_run
 from safetyd.daemon.file_ownership import Foreign, check_owners
 from safetyd.daemon.lifecycle import Daemon
 from safetyd.host import AlreadyRunning, Endpoint, Unusable, check_room, files_needed, own_config
@@ -64,7 +64,7 @@ def run(config_path: Path | None, directory: Path, *, verbose: bool) -> None:
     make_private(directory)
     file = config_path or own_config(directory)
     try:
-        config = load(file)
+        config = load_to_run(file)
         daemon = _daemon(config, file, directory)
         anyio.run(
             daemon.run,

@@ -100,15 +100,15 @@ def config() -> None:
 def check(file: Path | None, directory: Path, *, as_json: bool) -> None:
     """Check a configuration file and print every error in it.
 
-    It also warns about missing secret files and project folders. Without FILE, it checks
-    safetyd.toml in the data directory.
+    A channel whose Python package is not installed is an error, too. It also warns about missing
+    secret files and project folders. Without FILE, it checks safetyd.toml in the data directory.
 
     For example:
       safetyd config check
       safetyd config check new.toml && cp new.toml /etc/safetyd/safetyd.toml
     """
     file = file or own_config(directory)
-    loaded = read_config(file)
+    loaded = read_config(file, to_run=True)
     missing = missing_secrets(loaded, directory)
     warnings = config_warnings(loaded, directory)
     said = f"{file}: OK" if file else "No configuration file; the defaults are used."

@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from safetyd.core.messages.proposal import Reversibility, Risk, Tier
 from safetyd.core.messages.verdict import Cause, Severity
@@ -48,6 +49,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     # The number of the decision in the journal. Null for refusals that are only counted.
     seq: int | None = None
     at: datetime | None = None  # When safetyd decided.
+    # True: safetyd cannot answer now, but may soon. Send the message again with the same id.
+    retry: bool | UnsetType = UNSET
 
     @property
     def allowed(self) -> bool:

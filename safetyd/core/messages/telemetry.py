@@ -118,3 +118,4 @@ class Noted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     error: str = ""  # The reason for a refusal, as text.
     code: Cause | None = None  # The reason as a code. If it is `malformed`, do not retry.
     note: str = ""  # A warning, for example that the action is unknown.
+    retry: bool = False  # True: safetyd cannot record it now, but may soon. Send it again.

@@ -35,9 +35,13 @@ class PostgresExport(Extra):
 
     async def run(self) -> None:
         if self._exporter:
-            if self._of.server is None:
-                await share_journal_id(self._of.connections.main.client, self._of.data_dir)
+            await self.follow()
             await self._exporter.run()
+
+    async def follow(self) -> None:
+        """Use the journal id of the other daemons, if there may be others."""
+        if self._exporter and self._of.server is None:
+            await share_journal_id(self._of.connections.main.client, self._of.data_dir)
 
     def extended(self, facts: DaemonFacts) -> DaemonFacts:
         return replace(facts, outlets=(self._exporter.state,)) if self._exporter else facts

@@ -35,7 +35,7 @@ KEYS: Final = "keys"
 TEMPLATES: Final = "templates"  # an operator's own notification templates
 JOURNAL_ID: Final = "journal-id"  # identifies the journal in a database
 
-_ROLES: Final = ("agents", "operators", "observers")
+_ROLES: Final = ("agents", "operators", "observers", "relays")
 _TAIL_BYTES: Final = 1024 * 1024
 
 Progress = Callable[[int], None]  # called with the number of additional bytes

@@ -25,6 +25,7 @@ from safetyd.notify.channel import (
     ChannelTable,
     Limits,
     Misconfigured,
+    Package,
     Preview,
     Rate,
     Receipt,
@@ -39,6 +40,7 @@ MAX_TARGETS: Final = 32
 REMEMBERED: Final = 256  # deliveries for which the successful addresses are remembered
 TIMEOUT_S: Final = 18.0
 ENDING_S: Final = 1.0  # the time that the process has to exit after its last answer
+APPRISE: Final = Package("apprise", "chat")
 LIMITS: Final = Limits(deadline_s=20.0, rates=(Rate(1, 1.2),))
 COMMAND: Final = (sys.executable, "-P", "-m", "safetyd.notify.apprise.apprise_process")
 
@@ -145,7 +147,7 @@ class Chat(Channel):
         if count["refused"]:
             return Unavailable(f"{count['refused']} {of} refused the message")
         if count["no apprise"]:
-            return Misconfigured("apprise is not installed")
+            return Misconfigured(APPRISE.missing)
         if count["unknown"]:
             lines = ", ".join(str(number + 1) for number in found if found[number] == "unknown")
             return Misconfigured(f"not supported by apprise: number {lines} {of}")
@@ -221,6 +223,7 @@ class AppriseConfig(ChannelTable, frozen=True, kw_only=True):
     rank: ClassVar[int] = 60
     repeated: ClassVar[bool] = True
     secret_files: ClassVar[tuple[str, ...]] = ("url_file",)
+    needs: ClassVar[Package | None] = APPRISE
 
     async def open(self, name: str, context: ChannelContext) -> Channel:  # noqa: ARG002
         return Chat(self, addresses(context.secret(self.url_file)))

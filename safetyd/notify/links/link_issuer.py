@@ -1,7 +1,7 @@
 """Issue links and codes for messages, rotate their keys, and pair browsers."""
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
@@ -20,7 +20,7 @@ from safetyd.host import Unusable
 from safetyd.journal.mailbox import Carried, EventEnvelope, Mailbox, Plan
 from safetyd.notify.links.sent_links import SentLinks
 from safetyd.notify.links.signing_keys import LinkKeys
-from safetyd.notify.links.tokens import LinkKey, Signer
+from safetyd.notify.links.tokens import MOST_DIGITS, LinkKey, Signer
 from safetyd.operators.contract.notification_contract import PairCommand, Paired, RotateCommand
 from safetyd.operators.replies import DONE, Done, Refusal, refused
 
@@ -32,7 +32,10 @@ log = logging.getLogger("safetyd.links")
 
 
 class LinkIssuer:
-    """Makes and verifies links. `base_url` returns the start of their URLs."""
+    """Makes and verifies links. `base_url` returns the start of their URLs.
+
+    `relays` returns the relays that have a key. If there is one, links may lead to it.
+    """
 
     def __init__(
         self,
@@ -42,8 +45,10 @@ class LinkIssuer:
         *,
         base_url: Callable[[], str],
         here_only: bool,
+        relays: Callable[[], Collection[str]] = tuple,
     ) -> None:
         self.here_only = here_only  # links open on this machine only
+        self._relays = relays
         self._clock = clock
         self._mailbox = mailbox
         self._keys = LinkKeys(keys_file)
@@ -55,6 +60,9 @@ class LinkIssuer:
         return f"{self._base_url()}/d/{self.signer.token(delivery, ref, recipient)}"
 
     def code(self, request_id: str, recipient: str, pending: Iterable[Request]) -> str:
+        """Return a code that differs from those of pending requests. Relays need all its digits."""
+        if self._relays():
+            return self.signer.code(request_id, recipient, MOST_DIGITS)
         others = (request.id for request in islice(pending, COMPARED))
         return self.signer.shortest_code(request_id, recipient, others)
 
@@ -85,6 +93,12 @@ class LinkIssuer:
         """Return a link that pairs a browser with a recipient."""
 
         def plan(state: EngineState, moment: Moment) -> Carried[Paired | Refusal]:
+            if relays := self._relays():
+                error = (
+                    f"the owner of relay {min(relays)} could use a paired browser to approve. "
+                    "Approve with the codes in notifications"
+                )
+                return Carried((), refused("relay", error))
             names = [person.name for person in state.policy.telling.recipients]
             name = command.recipient or (names[0] if names else LOCAL_OPERATOR)
             if names and name not in names:

@@ -13,6 +13,7 @@ from safetyd.notify.channel import (
     ChannelContext,
     Hints,
     Hook,
+    Package,
     PersonalTable,
     Preview,
     Problems,
@@ -33,6 +34,7 @@ class SmsConfig(PersonalTable, frozen=True, kw_only=True):
     kind: ClassVar[ChannelKind] = "sms"
     rank: ClassVar[int] = 30
     secret_files: ClassVar[tuple[str, ...]] = ("auth_token_file",)
+    needs: ClassVar[Package | None] = Package("twilio", "sms")
     hints: ClassVar[Hints] = (("20003", "check account_sid and auth_token_file"),)
 
     @property

@@ -194,7 +194,8 @@ def _moved(daemon: DaemonFacts, taken: int) -> HealthCheck:
 def _keys(facts: HealthFacts) -> HealthCheck:
     made = facts.stored.keys
     count = Counter(role for role, _ in made)
-    counts = ", ".join(_several(count[role], role.removesuffix("s")) for role in ROLES)
+    roles = [role for role in ROLES if role != "relays" or count[role]]  # few daemons have relays
+    counts = ", ".join(_several(count[role], role.removesuffix("s")) for role in roles)
     old = [who for who in sorted(made, key=made.__getitem__) if facts.at - made[who] > OLD_KEY]
     if not old:
         return _good("keys", counts)

@@ -32,7 +32,14 @@ HEADERS: Final = {
     "Cross-Origin-Opener-Policy": "same-origin",
 }
 
+_ENCRYPTED: Final = {"Strict-Transport-Security": "max-age=31536000"}
+
 _TEMPLATES: Final = environment("safetyd.web", begin="link")
+
+
+def page_headers(public_url: str) -> dict[str, str]:
+    """Return the headers of pages below this URL."""
+    return HEADERS | (_ENCRYPTED if public_url.startswith("https:") else {})
 
 
 def page(template: str, title: str, recipient: str = "", **values: object) -> str:

@@ -39,6 +39,7 @@ def request_page(view: LinkView, draft: FormDraft) -> str:
         held=_holding(view.holds),
         command="" if view.by_link else card.commands[0],
         paired=view.paired,
+        relayed=view.relayed,
         most=TYPED_CHARS,
         next=next_link(view.next),
     )

@@ -197,6 +197,19 @@ def unavailable(*, under_way: bool) -> ResultPage:
     return ResultPage(HTTPStatus.SERVICE_UNAVAILABLE, page, 5.0)
 
 
+def unreachable(token: str, *, under_way: bool) -> ResultPage:
+    """Return the page of a relay that gets no answer from a daemon."""
+    title = "Result unknown" if under_way else "safetyd does not answer"
+    said = (
+        "Your answer may be recorded. Open the link again to check."
+        if under_way
+        else "Nothing was recorded. Try again in a few seconds."
+    )
+    deadline = "A request without an answer expires at its deadline, and the action is not allowed."
+    page = told_page(title, said, deadline, tone="bad", then=NextLink(token, "Try again"))
+    return ResultPage(HTTPStatus.SERVICE_UNAVAILABLE, page, 5.0)
+
+
 def _answered_at(view: LinkView) -> str:
     answer = view.request.answer
     return "" if answer is None else moment(answer.at, view.zone, view.at)

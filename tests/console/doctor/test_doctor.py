@@ -1,4 +1,5 @@
 import json
+import re
 import socket
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -11,6 +12,7 @@ from safetyd.console.doctor import daemon_checks
 from safetyd.core.engine.journal_lines import encode
 from safetyd.core.events.daemon_events import ClockStepped
 from safetyd.journal.audit import Audit
+from tests.checkout import ROOT
 from tests.conftest import RunningDaemon, StartDaemon
 from tests.console.console_rig import here, told
 from tests.console.render.answers import status_answer, waiting
@@ -129,6 +131,14 @@ def test_what_others_can_read_is_wrong(shared):
     assert said.returncode == 1
     assert f"chmod 600 {shared.data_dir / 'keys/operator.nk'}" in said.stdout
     assert f"chmod 700 {shared.data_dir}" in said.stdout
+
+
+def test_the_mode_that_the_unit_gives_the_data_directory_is_fine(shared):
+    unit = (ROOT / "systemd/safetyd.service").read_text()
+    [mode] = re.findall(r"^StateDirectoryMode=(\d+)$", unit, re.MULTILINE)
+    shared.data_dir.chmod(int(mode, 8))
+
+    assert levels(shared)["data dir"] == {"ok"}
 
 
 def test_an_active_stop_is_noted(shared):

@@ -75,14 +75,14 @@ def test_account_has_room_for_the_replicas_that_the_daemon_wants(
     assert cluster.returncode == (2 if replicas == 5 else 0), cluster.stderr
 
 
-def test_each_daemon_has_its_own_key_from_an_option_or_the_data_directory(tmp_path: Path) -> None:
+def test_each_daemon_has_its_own_key_from_an_option_or_the_configuration(tmp_path: Path) -> None:
     seeds, keys = zip(*(new_pair() for _ in range(3)), strict=True)
     texts = [key.decode() for key in keys]
     nats_config(tmp_path)
     own = (tmp_path / "data/keys/daemon.pub").read_text().strip()
     (tmp_path / "second.nk").write_bytes(seeds[1])
-    (tmp_path / "data/keys/daemons").mkdir()
-    (tmp_path / "data/keys/daemons/third.pub").write_bytes(keys[2])
+    bus = f'[bus]\nurl = "nats://a:4222"\nkey_file = "{tmp_path}/data/keys/daemon.nk"\n'
+    (tmp_path / "data/safetyd.toml").write_text(f'{bus}daemons = ["{own}", "{texts[2]}"]\n')
 
     said = nats_config(
         tmp_path, "--daemon-key", texts[0], "--daemon-key", str(tmp_path / "second.nk")

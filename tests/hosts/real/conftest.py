@@ -1,4 +1,4 @@
-"""Runs these tests only if asked to, and prints their results as a matrix."""
+"""Prints the results of these tests as a matrix."""
 
 import re
 from collections import defaultdict
@@ -13,16 +13,6 @@ _TEST: Final = re.compile(r"::test_(\w+)\[(.+)\]$")
 CELL: Final = "cell"  # a property of tests: what is shown instead of "yes"
 
 _cells: dict[str, dict[str, str]] = defaultdict(dict)
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave the tests of real hosts out, unless the expression of `-m` names them."""
-    if "hosts" in config.option.markexpr:
-        return
-    left_out = [item for item in items if item.get_closest_marker("hosts")]
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in left_out]
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

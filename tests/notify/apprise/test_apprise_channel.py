@@ -164,7 +164,7 @@ async def test_without_apprise_the_channel_needs_mending() -> None:
         "from safetyd.notify.apprise import apprise_process; apprise_process.main()"
     )
 
-    with pytest.raises(Misconfigured, match=r"^apprise is not installed$"):
+    with pytest.raises(Misconfigured, match=r"^apprise is not installed: .*safetyd\[chat\]"):
         await chat(SLACK, command=says(script)).send(notice())
 
 

@@ -176,6 +176,12 @@ def test_a_configuration_that_is_refused_is_bad_and_one_that_waits_is_noted():
     assert "[web], [bus]" in check(waits, "configuration").says
 
 
+def test_relays_are_counted_if_there_are_any():
+    with_relay = WELL._replace(stored=StoredFacts(keys={("relays", "edge"): at(0)}))
+
+    assert check(with_relay, "keys").says.startswith("0 agents, 0 operators, 0 observers, 1 relay")
+
+
 def test_keys_that_are_more_than_a_year_old_are_named_the_oldest_first():
     year = timedelta(days=366)
     made: dict[tuple[Role, str], datetime] = {("agents", f"a{n}"): at(n) - year for n in range(6)}

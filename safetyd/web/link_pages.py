@@ -1,0 +1,147 @@
+"""Finds the page of a decision link, and answers through it, for browsers and for relays."""
+
+import hashlib
+import logging
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from functools import partial
+from http import HTTPStatus
+from typing import NoReturn
+
+import msgspec
+
+from safetyd.core.approvals.request import Request
+from safetyd.core.engine.engine_state import EngineState
+from safetyd.core.events.event import Moment
+from safetyd.journal.mailbox import Carried, Unanswered
+from safetyd.notify.links.sent_links import SentLinks
+from safetyd.notify.links.tokens import Signer
+from safetyd.operators.contract.history_contract import CommitAnswer, CommitQuestion
+from safetyd.operators.replies import CommandRefused
+from safetyd.web.engine_gateway import Answer, EngineGateway
+from safetyd.web.link_answers import Form, LinkAnswers
+from safetyd.web.link_view import LinkView
+from safetyd.web.pages import result_pages
+from safetyd.web.pages.change_view import change_view
+from safetyd.web.pages.result_pages import ResultPage
+
+log = logging.getLogger("safetyd.web")
+
+
+class UnknownLink(Exception):
+    """A token opens nothing."""
+
+
+class LinksUnavailable(Exception):
+    """The engine does not answer. If `under_way`, an answer may still be recorded."""
+
+    def __init__(self, *, under_way: bool) -> None:
+        super().__init__(under_way)
+        self.under_way = under_way
+
+
+def _nobody_asks(_delivery: str, _at: datetime) -> None:
+    """Do nothing when a test link is used."""
+
+
+async def no_history(_by: str, _question: CommitQuestion) -> NoReturn:
+    """Refuse queries for commits."""
+    raise CommandRefused("not_found", "no project has a file history")
+
+
+class LinkPages:
+    """`used` is called with the delivery and the time when a test link is used.
+
+    `ask` returns a commit. It takes the name of a rate limit.
+    """
+
+    def __init__(
+        self,
+        gateway: EngineGateway,
+        signer: Signer,
+        sent_links: SentLinks,
+        waits: Callable[[Request], bool],
+        *,
+        used: Callable[[str, datetime], None] = _nobody_asks,
+        ask: Callable[[str, CommitQuestion], Awaitable[CommitAnswer]] = no_history,
+    ) -> None:
+        self.gateway = gateway
+        self.signer = signer
+        self._links = LinkAnswers(signer, sent_links, waits, used)
+        self._ask = ask
+
+    async def look(
+        self, token_id: bytes, *, focus: str = "", cookie: str = "", relayed: bool = False
+    ) -> ResultPage:
+        """Return the page of a link. `focus` selects a button; `cookie` is of a paired browser."""
+        try:
+            view = await self.gateway.ask(self._links.look(token_id, cookie, relayed=relayed))
+        except Unanswered:
+            raise LinksUnavailable(under_way=False) from None
+        if not isinstance(view, LinkView):
+            raise UnknownLink
+        nonce = self.signer.nonce(token_id, view.at)
+        return result_pages.looked(await self._with_change(view), nonce, focus)
+
+    async def settle(self, token_id: bytes, form: Form) -> ResultPage:
+        """Record an answer, or refuse it. Return the page that says which."""
+        plan, begun = self._links.answer(token_id, form), list[Moment]()
+
+        def noted(engine: EngineState, moment: Moment) -> Carried[Answer]:
+            begun.append(moment)
+            return plan(engine, moment)
+
+        try:
+            seen = self._links.look(token_id, form.cookie, relayed=bool(form.relay))
+            answer, view = await self.gateway.carry_out(noted, seen)
+        except Unanswered:
+            raise LinksUnavailable(under_way=bool(begun)) from None
+        if answer["outcome"] == "recorded" and isinstance(view, LinkView):
+            return result_pages.recorded(view)
+        if answer["outcome"] == "tested":
+            return result_pages.tested()
+        log.info("refused an answer by link %s: %s", _short(token_id), answer["outcome"])
+        if answer["outcome"] == "unknown" or not isinstance(view, LinkView):
+            raise UnknownLink
+        return self._refused(answer, await self._with_change(view), form, token_id)
+
+    async def _with_change(self, view: LinkView) -> LinkView:
+        """Return a view with the changes that the action made, unless the link has expired."""
+        kept = view.known.change if view.known else None
+        if not kept or view.at >= view.link.expires:
+            return view
+        ask = partial(self._ask, f"{view.link.recipient} by link")
+        change = await change_view(ask, kept.project, kept.commit, linked=False)
+        return msgspec.structs.replace(view, change=change)
+
+    def _refused(self, answer: Answer, view: LinkView, form: Form, token_id: bytes) -> ResultPage:
+        nonce = self.signer.nonce(token_id, view.at)
+        if answer["outcome"] == "unfit":
+            return result_pages.malformed(HTTPStatus.BAD_REQUEST)
+        if view.link.test or not view.link.request_id:
+            return result_pages.looked(view, nonce)
+        if view.standing != "pending":
+            return result_pages.over(view, form.said)
+        return result_pages.again(view, nonce, _why(answer), form.words)
+
+
+def _why(answer: Answer) -> str:
+    """Return why an answer was not recorded."""
+    match answer["outcome"]:
+        case "stale":
+            return "This page was open for too long. Check the request and answer again."
+        case "wrong_code":
+            return f"Wrong code. After {answer['left']} more wrong codes the link stops working."
+        case "short_code":
+            return "The code has six digits. If the notification shows fewer, use a terminal."
+        case "relay_closed":
+            return "Too many wrong codes came from this server. To approve, use a terminal."
+        case "no_code":
+            return "To approve, enter the code from the notification."
+        case _:
+            return "This request cannot be approved here."
+
+
+def _short(token_id: bytes) -> str:
+    """Return a name for a token that does not reveal it."""
+    return hashlib.sha256(token_id).hexdigest()[:8]

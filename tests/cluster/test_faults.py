@@ -1,0 +1,147 @@
+"""What agents notice of each fault, and what must be true after it.
+
+The time without an allow is compared with the time for which the same cluster, in the same run,
+takes no appends of a bare client after its leader was killed.
+"""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from safetyd.bus.subjects import STREAM
+from tests.cluster.fleet import Fleet, running_fleet
+from tests.cluster.invariants import check
+from tests.journeys.agents import until
+from tests.nats_cluster import NAMES
+
+pytestmark = [pytest.mark.journey, pytest.mark.alone]
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    with running_fleet(tmp_path_factory.mktemp("fleet")) as fleet:
+        yield fleet
+
+
+@pytest.fixture(scope="module")
+def election_s(shared: Fleet) -> float:
+    """How long NATS itself takes no appends after the leader was killed."""
+    with shared.bare_appends() as bare:
+        killed = time.monotonic()
+        shared.cluster.kill(shared.leader)
+        took = bare.silence_after(killed)
+    shared.repair()
+    print(f"NATS alone: {took:.2f} s")
+    return took
+
+
+@pytest.fixture
+def fleet(shared: Fleet, election_s: float) -> Iterator[Fleet]:
+    yield shared
+    shared.repair()
+    check(shared)
+
+
+def silence(fleet: Fleet, begun: float) -> float:
+    """Wait until actions are allowed again. Return how long none was."""
+    fleet.until_allowed()
+    took = fleet.silence_after(begun)
+    refused = sum(h.t > begun for agent in fleet.agents for h in agent.refused)
+    print(f"nothing was allowed for {took:.2f} s, {refused} proposals were refused")
+    return took
+
+
+@pytest.mark.parametrize("fault", ["kill", "freeze", "cut"])
+def test_a_lost_writer_is_replaced_within_one_election(
+    fleet: Fleet, election_s: float, fault: str
+) -> None:
+    writer, begun = fleet.writer, time.monotonic()
+    if fault == "kill":
+        writer.kill()
+    elif fault == "freeze":
+        writer.freeze()
+    else:
+        writer.links.cut()
+
+    assert silence(fleet, begun) < election_s
+
+    fleet.read_journal()
+    assert fleet.writer is not writer
+
+
+def test_a_lost_follower_of_the_journal_is_hardly_noticed(fleet: Fleet, election_s: float) -> None:
+    follower = next(name for name in NAMES if name != fleet.leader)
+    begun = time.monotonic()
+
+    fleet.cluster.kill(follower)
+
+    assert silence(fleet, begun) < election_s / 2
+
+
+@pytest.mark.parametrize("fault", ["kill", "freeze", "cut"])
+def test_a_lost_leader_of_the_journal_costs_one_election_more(
+    fleet: Fleet, election_s: float, fault: str
+) -> None:
+    lost = fleet.leader
+    with fleet.bare_appends() as bare:
+        begun = time.monotonic()
+        getattr(fleet.cluster, fault)(lost)
+
+        took, nats_s = silence(fleet, begun), bare.silence_after(begun)
+
+    print(f"NATS alone: {nats_s:.2f} s")
+    assert took < max(nats_s, election_s) + election_s
+    assert fleet.leader != lost
+
+
+def test_a_machine_with_writer_and_leader_costs_two_elections_more(
+    fleet: Fleet, election_s: float
+) -> None:
+    writer, lost = fleet.writer, fleet.leader
+    with fleet.bare_appends() as bare:
+        begun = time.monotonic()
+        writer.kill()
+        fleet.cluster.kill(lost)
+
+        took, nats_s = silence(fleet, begun), bare.silence_after(begun)
+
+    print(f"NATS alone: {nats_s:.2f} s")
+    assert took < max(nats_s, election_s) + 2 * election_s
+
+
+def test_a_planned_handover_refuses_nothing(fleet: Fleet, election_s: float) -> None:
+    writer, begun = fleet.writer, time.monotonic()
+
+    writer.stop()
+
+    assert silence(fleet, begun) < election_s / 2
+    assert not [h for agent in fleet.agents for h in agent.refused if h.t > begun]
+
+
+def test_without_a_majority_nothing_is_allowed_and_a_stop_holds_afterwards(fleet: Fleet) -> None:
+    first, second = [name for name in NAMES if name != fleet.leader][:2]
+    fleet.cluster.kill(first, second)
+    lost = time.monotonic()
+    until(lambda: time.monotonic() - lost > 1)  # answers on their way have arrived
+
+    with fleet.stopped():
+        assert not [h for h in fleet.reader.history.allows if h.t > lost + 1]
+        fleet.cluster.start(first)
+        fleet.cluster.start(second)
+        fleet.cluster.wait_until_current(STREAM)
+        stopped = fleet.reader.history.until(lambda h: h.decision.seq)
+        assert stopped.decision.cause == "stopped"
+
+    fleet.until_allowed()
+
+
+def test_all_nodes_killed_at_once_lose_nothing(fleet: Fleet) -> None:
+    fleet.cluster.kill()
+    fleet.cluster.start()
+
+    fleet.until_allowed()
+
+
+def test_every_daemon_has_the_state_of_the_journal(fleet: Fleet) -> None:
+    fleet.hand_over()

@@ -116,7 +116,8 @@ class Standby:
             return False
         writers = self.engine.writers
         free = self._after == 0 or (writers.term > 0 and writers.released)
-        return (free and not self._patient) or self.silent_s >= SILENCE_S
+        waits = self._patient and writers.daemon == self._claimant.daemon
+        return (free and not waits) or self.silent_s >= SILENCE_S
 
     @contextmanager
     def _known_events(self) -> Iterator[None]:
@@ -131,8 +132,6 @@ class Standby:
         events = self._restored.replay(sequence, batch)
         if events:
             self._clock.resume_after(self._restored.t)
-        if any(isinstance(event, WriterChanged) for event in events):
-            self._patient = False  # another daemon has taken over
         self._after = sequence
         self._journal.follow(sequence)
         self._heard_t = boottime()

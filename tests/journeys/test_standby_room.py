@@ -160,7 +160,7 @@ async def test_the_control_room_of_a_standby_says_who_decides_and_stops_through_
             await expect(page.locator(SAID)).to_have_text("STANDBY: a decides")
             await expect(page.locator("main h1")).not_to_have_text("No data available")
             assert await page.locator("main form[method=post]").count() == 0, path
-        link = page.locator("#bar .writer a").first
+        link = page.locator("#bar .writer a")
         assert await link.get_attribute("href") == first.endpoint.web
         colour = await page.locator(".bar").evaluate(COLOUR)
         await page.emulate_media(color_scheme="dark")

@@ -96,7 +96,7 @@ class RoomRendering:
         return parts._replace(rows=rows)
 
     def _known(self, shown: Shown, bar: Context, *, may_act: bool) -> dict[str, Any]:
-        acts = may_act and not bar["standby"]  # a standby accepts only stops
+        acts = may_act and not bar.get("standby")  # a standby accepts only stops
         known = {"may_act": acts, "may_stop": may_act, "address": shown.address, "bar": bar}
         return {**known, "feed_row": self._feed_row}
 

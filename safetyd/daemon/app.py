@@ -102,7 +102,7 @@ class App:
         self._peers = (
             Peers(
                 of,
-                state,
+                state.writers,
                 seq=lambda: self._records.written.seq,
                 web=lambda: self._access.site.web,
                 problem=lambda: self.health.broken(),  # noqa: PLW0108 - made later

@@ -144,7 +144,7 @@ class Peers:
     def __init__(
         self,
         of: Resources,
-        state: EngineState,
+        writers: Writers,
         *,
         seq: Callable[[], int],
         web: Callable[[], str],
@@ -166,7 +166,7 @@ class Peers:
         self.access = ClusterAccess(lambda: self.facts, hand_over, self.table.is_absent)
         # A copy, because the engine does not answer while the journal cannot be written.
         self.writers = Writers()
-        self.writers.load(state.writers.save()())
+        self.writers.load(writers.save()())
 
     def observe(self, events: Sequence[Event]) -> None:
         """Follow who writes the journal."""

@@ -12,7 +12,7 @@ import msgspec
 from safetyd.bus.keyring import KeyExists, KeyMissing, Keyring, KeyUnusable, Role, Rotation
 from safetyd.clock import Clock, uptime
 from safetyd.console.failure import Failure, NotReachable
-from safetyd.console.locations import Location
+from safetyd.console.locations import Location, endpoint
 from safetyd.console.operator_connection import connected
 from safetyd.console.render.layout import when
 from safetyd.console.subcommands.hold_agents import RELOAD_S
@@ -37,6 +37,9 @@ def _checked(_: click.Context, __: click.Parameter, name: str) -> str:
 name_argument = click.argument("name", callback=_checked)
 
 
+SHARED: Final = "This daemon is a standby. All daemons in bus.daemons know it within a second."
+
+
 @contextmanager
 def key_errors(failed: str) -> Iterator[None]:
     """Turn key errors into `Failure`. The message for an OSError begins with `failed`."""
@@ -50,6 +53,16 @@ def key_errors(failed: str) -> Iterator[None]:
         raise Failure(f"{exc}; fix or delete it first", "no_key") from exc
     except OSError as exc:
         raise Failure(f"{failed}: {exc.strerror}") from exc
+
+
+def on_standby(location: Location) -> bool:
+    """Return whether the daemon of the data directory is a standby.
+
+    It notices changed key files by itself, and shares them with the others (`bus.daemons`). The
+    bus may not know the key of its operator yet.
+    """
+    found = None if location.given else endpoint(location.data_dir)
+    return found is not None and found.standby
 
 
 def reloaded(location: Location) -> StatusAnswer | None:

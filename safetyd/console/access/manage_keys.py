@@ -13,9 +13,11 @@ from safetyd.bus.keyring import LOCAL_OPERATOR, Keyring, OldKey, Role, Rotation
 from safetyd.clock import Clock
 from safetyd.console.access.key_changes import (
     OVERLAP,
+    SHARED,
     Terms,
     key_errors,
     name_argument,
+    on_standby,
     reloaded,
     rotated,
     rotation_terms,
@@ -252,10 +254,12 @@ def _reload(location: Location, done: str, later: str) -> list[str]:
     The first line is `done` if the change is in force. Otherwise it contains `later`, and says when
     the change will be in force. The other lines name settings that need a restart.
     """
+    another = f"Update the bus with the output of `safetyd nats-config`; then {later}."
+    if on_standby(location):
+        return [SHARED, another, _FOLLOWED]
     status = reloaded(location)
     if status is None:
         return [f"No daemon is running; {later} when it starts."]
-    another = f"Update the bus with the output of `safetyd nats-config`; then {later}."
     said = [done] if status.embedded else [another, _FOLLOWED]
     return [*said, *pending(status.next_start)]
 

@@ -6,7 +6,7 @@ from typing import Final
 import click
 
 from safetyd.bus.agent_tokens import AgentTokens
-from safetyd.console.access.key_changes import Terms, key_errors, reloaded
+from safetyd.console.access.key_changes import SHARED, Terms, key_errors, on_standby, reloaded
 from safetyd.console.failure import Failure
 from safetyd.console.locations import Location, endpoint, make_private
 from safetyd.console.render.layout import when
@@ -72,11 +72,13 @@ def _changed(
         before = tokens.read(name)
         token = change()
     try:
-        status = reloaded(location)
+        status = None if on_standby(location) else reloaded(location)
     except Failure as exc:
         tokens.restore(name, before)
         raise Failure(
             f"no token was created for {name}, because the daemon refused: {exc.message}", exc.code
         ) from exc
+    if on_standby(location):
+        return token, (SHARED,)
     later = ("No daemon is running. The token becomes valid when the daemon starts.",)
     return token, () if status else later

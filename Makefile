@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 CHECKS := types format lint contracts generated locked vendored
 
-.PHONY: run demo test quick fuzz fuzz-parser fuzz-parser-c hosts adapters packages deb deb-test style check $(CHECKS) rewritten coverage bench docs lock coverage-of-seeds clean
+.PHONY: run demo test quick fuzz fuzz-parser fuzz-parser-c hosts adapters packages deb deb-test cluster-demo style check $(CHECKS) rewritten coverage bench docs lock coverage-of-seeds clean
 
 run: $(READY)
 	@$(BIN)/safetyd run $(ARGS)
@@ -69,6 +69,10 @@ deb: $(READY)
 deb-test: $(TOOLS)
 	@./tests/system-packages deb
 	$(BIN)/python -m pytest -q -m deb tests/deb $(ARGS)
+
+# Three nats-servers and two daemons, of which the deciding one is killed: under a minute.
+cluster-demo: $(TOOLS)
+	@$(BIN)/python -m tests.cluster.demo
 
 # Types take longest, and everything else is done beside them.
 style: $(TOOLS)

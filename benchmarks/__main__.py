@@ -11,6 +11,7 @@ from types import FrameType
 from typing import Final
 
 from benchmarks.against_echo import alone, ratio
+from benchmarks.cluster import cluster
 from benchmarks.commands_read import commands
 from benchmarks.control_room import control_room
 from benchmarks.growth import agents, patterns, text
@@ -41,6 +42,7 @@ MEASURES: Final[dict[str, Callable[[Bench], None]]] = {
     "postgres": postgres,
     "beside_loading": beside_loading,
     "history": history,
+    "cluster": cluster,
 }
 
 

@@ -26,6 +26,7 @@ class Scale(msgspec.Struct, frozen=True, kw_only=True):
     beside_rounds: int  # starts with a backlog
     history_files: int  # of 10 KiB, in a folder with a file history
     history_commits: int
+    takeovers: int  # of each kind
     limit_s: int  # for the whole run
 
 
@@ -48,6 +49,7 @@ FULL = Scale(
     beside_rounds=3,
     history_files=10_000,
     history_commits=1_000,
+    takeovers=20,
     limit_s=1800,
 )
 QUICK = Scale(
@@ -69,6 +71,7 @@ QUICK = Scale(
     beside_rounds=1,
     history_files=1_000,
     history_commits=100,
+    takeovers=5,
     limit_s=300,
 )
 

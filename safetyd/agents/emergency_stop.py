@@ -161,6 +161,11 @@ class EmergencyStop:
         self._mailbox.put_first(EventEnvelope(made, told))
         return epoch
 
+    @property
+    def is_shared(self) -> bool:
+        """Return whether another daemon may take over, which cannot read this one's reserve."""
+        return bool(self._here)
+
     def resume(
         self,
         sources: Iterable[str],

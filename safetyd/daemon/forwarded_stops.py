@@ -56,7 +56,12 @@ class ForwardedStops:
 
         if isinstance(event, Stopped):
             self._stop.stop(
-                event.source, event.by, event.reason, event.agent, written, via=event.via
+                event.source,
+                event.by,
+                event.reason,
+                event.agent,
+                via=event.via,
+                recorded=written,
             )
         else:
             self._stop.resume(

@@ -240,9 +240,11 @@ class CommandRunner:
         """Answer once the stop is stored. A standby waits until the writer has recorded it."""
         follows = bool(self._around.standby)
         with anyio.move_on_after(WRITTEN_S):
-            await (recorded if follows else written).wait()
+            await (recorded if self._emergency_stop.is_shared else written).wait()
         held = follows and not recorded.is_set()
-        asker.answered(StopDone(ok=True, epoch=epoch, journalled=written.is_set(), held=held))
+        # Another daemon may take over from a writer, and it cannot read the reserve file here.
+        stored = recorded if self._emergency_stop.is_shared and not follows else written
+        asker.answered(StopDone(ok=True, epoch=epoch, journalled=stored.is_set(), held=held))
 
     def _resume(self, asker: Asker, command: ResumeCommand) -> None:
         by = asker.by

@@ -57,8 +57,11 @@ class Writer:
 class Follower:
     """A standby with everything that it has on its machine."""
 
-    def __init__(self, name: str, restored: Restored, standby: Standby, audit: Audit) -> None:
+    def __init__(
+        self, name: str, restored: Restored, standby: Standby, audit: Audit, clock: Clock
+    ) -> None:
         self.name = name
+        self.clock = clock
         self.restored = restored
         self.standby = standby
         self.audit = audit
@@ -99,12 +102,12 @@ async def follower(
         standby = Standby(
             Followed(restored, after, journal, audit),
             JournalTail(client, name),
-            Clock(),
+            clock := Clock(),
             Claimant(name, "0.1.0"),
             patient=patient,
         )
         await standby.catch_up()
-        yield Follower(name, restored, standby, audit)
+        yield Follower(name, restored, standby, audit, clock)
         audit.close()
 
 
@@ -185,10 +188,11 @@ async def test_released_journal_is_taken_at_once(
     assert (b.standby.before, b.standby.planned) == ("a", True)
 
 
-async def release(a: Follower, writer: Writer) -> None:
-    """Let `a` release the journal, over the connection of another daemon."""
-    gone = WriterReleased(seq=a.restored.engine.seq + 1, at=NOON, t=9.0, term=1, daemon="a")
-    writer.journal.follow(1)
+async def release(of: Follower, writer: Writer, term: int = 1) -> None:
+    """Let a daemon release the journal, over the connection of another one."""
+    seq = of.restored.engine.seq
+    gone = WriterReleased(seq=seq + 1, at=NOON, t=9.0, term=term, daemon=of.name)
+    writer.journal.follow(seq)
     await writer.journal.append(encode(gone))
 
 
@@ -205,6 +209,31 @@ async def test_daemon_that_has_handed_over_gives_others_time(
 
     assert not at_once
     assert a.restored.engine.writers.term == 2
+
+
+async def test_daemon_that_has_handed_over_takes_over_from_another_one_at_once(
+    writer: Writer, jetstream: NatsProcess, tmp_path: Path
+) -> None:
+    async with follower(jetstream, tmp_path, "a") as a:
+        assert await a.standby.claim()
+        await release(a, writer)
+    async with follower(jetstream, tmp_path, "b") as b:
+        assert await b.standby.claim()
+        await release(b, writer, term=2)
+
+    async with follower(jetstream, tmp_path, "a", patient=True) as a:
+        assert await a.standby.claim()
+
+
+async def test_time_passes_on_a_standby_as_on_the_writer(
+    writer: Writer, jetstream: NatsProcess, tmp_path: Path
+) -> None:
+    await writer.live()
+    async with follower(jetstream, tmp_path) as b, anyio.create_task_group() as tasks:
+        tasks.start_soon(b.standby.follow)
+        await writer.write(stop(1000.0))
+        await until(lambda: b.clock.now().t >= 1000.0)
+        tasks.cancel_scope.cancel()
 
 
 @pytest.mark.parametrize("when", ["before the start", "while it follows"])
@@ -237,6 +266,7 @@ async def test_standby_goes_on_after_the_server_was_gone(
     writer: Writer, jetstream: NatsProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("safetyd.journal.standby.SILENCE_S", 600.0)
+    await writer.live()  # a standby would take an empty journal
     async with follower(jetstream, tmp_path) as b, anyio.create_task_group() as tasks:
         tasks.start_soon(b.standby.follow)
         await writer.live()

@@ -127,7 +127,7 @@ def test_stops_of_a_daemon_that_is_gone_end_with_a_resume(
     first = start_daemon(named(shared, "a"))
     second = start_daemon(named(shared, "b"), {"SAFETYD_ENABLED": "false"})
     (second.data_dir / "EMERGENCY_STOP").touch()
-    until(lambda: len(sources(first)) == 2)
+    until(lambda: len(sources(first)) == 2 and "STANDBY_READY" in first.log())
     held = control(first, "resume", key=shared.operator, reason="drill")
     second.kill()
     until(lambda: len(query(first, "cluster", key=shared.operator)["daemons"]) == 1)

@@ -183,11 +183,12 @@ def web(directory: Path) -> Iterator[Finding]:
     found = endpoint(directory)
     if found is None:
         return
+    page = f"{found.web}/{'healthz' if found.standby else 'readyz'}"
     try:
-        with urllib.request.urlopen(f"{found.web}/readyz", timeout=WEB_S):  # noqa: S310 - our own
-            yield ok("web", f"{found.web}/readyz is ready")
+        with urllib.request.urlopen(page, timeout=WEB_S):  # noqa: S310 - our own
+            yield ok("web", f"{page} is ready{', as a standby' if found.standby else ''}")
     except urllib.error.HTTPError as exc:
         said = exc.read(200).decode(errors="replace").strip()
-        yield wrong("web", f"{found.web}/readyz returned {exc.code}: {said}")
+        yield wrong("web", f"{page} returned {exc.code}: {said}")
     except (OSError, ValueError) as exc:
-        yield wrong("web", f"{found.web}/readyz does not answer: {exc}")
+        yield wrong("web", f"{page} does not answer: {exc}")

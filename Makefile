@@ -17,13 +17,17 @@ unexport PYTHONDONTWRITEBYTECODE
 
 CHECKS := types format lint contracts generated locked vendored
 
-.PHONY: run demo test quick fuzz fuzz-parser fuzz-parser-c hosts adapters style check $(CHECKS) rewritten coverage bench docs lock coverage-of-seeds clean
+.PHONY: run demo cluster-demo test quick fuzz fuzz-parser fuzz-parser-c chaos hosts adapters style check $(CHECKS) rewritten coverage bench docs lock coverage-of-seeds clean
 
 run: $(READY)
 	@$(BIN)/safetyd run $(ARGS)
 
 demo: $(READY)
 	@$(BIN)/safetyd demo $(ARGS)
+
+# Three NATS nodes and two daemons, one of which is killed.
+cluster-demo: $(READY)
+	@$(BIN)/safetyd demo --cluster
 
 test: $(TOOLS)
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target $(CHECKS) rewritten
@@ -45,6 +49,10 @@ fuzz-parser: $(TOOLS)
 # The same for the C code alone, with sanitizers: ARGS="-max_total_time=600".
 fuzz-parser-c: $(TOOLS)
 	@./tests/fuzz-parser-c $(ARGS)
+
+# Random faults of daemons and nodes under load: ARGS="--seed 7 --rounds 50".
+chaos: $(TOOLS)
+	$(BIN)/python -m tests.cluster.chaos $(ARGS)
 
 # The real coding agents, installed from npm, with stand-ins for their models: ARGS="-k codex".
 # And the clients in other languages: ARGS="-k languages". They need npm, go and nats.go.

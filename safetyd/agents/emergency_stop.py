@@ -127,7 +127,8 @@ class EmergencyStop:
         """Stop immediately, publish the stop, then record it. Return the stop's epoch.
 
         `written` is called when the stop would survive a restart: when the reserve file has it, and
-        again when the journal has it.
+        again when the journal has it. With several daemons, only the journal counts: another daemon
+        may take over, and it cannot read the reserve of this one.
         """
         epoch = self.stop_flag.next_epoch()
         since = self._clock.now().at
@@ -136,7 +137,7 @@ class EmergencyStop:
         self.stop_flag.unwritten += 1
         self.tell()
         if self._reserve is not None and not _lasts(source):
-            self._reserve.add(stop, written)
+            self._reserve.add(stop, _nothing if self._here else written)
 
         def made(_state: EngineState, moment: Moment) -> Stopped:
             return Stopped(
@@ -285,6 +286,9 @@ class EmergencyStop:
             kind, _, path = stop.source.partition(":")
             if kind == "file" and path.endswith(self._here):
                 yield Path(path.removesuffix(self._here))
+
+
+def _nothing() -> None: ...
 
 
 def _lasts(source: str) -> bool:

@@ -19,6 +19,7 @@ class StopDone(Done, frozen=True, kw_only=True):
     """The stop is in force. `journalled` is false if a restart now would lose it.
 
     It is true once the stop is in the journal or, if that cannot be written, in the reserve file.
+    On an external bus, only the journal counts.
     """
 
     epoch: int

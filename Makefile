@@ -18,13 +18,17 @@ unexport PYTHONDONTWRITEBYTECODE
 
 CHECKS := types format lint contracts generated locked vendored
 
-.PHONY: run demo test quick fuzz fuzz-parser fuzz-parser-c hosts adapters packages deb deb-test cluster-demo style check $(CHECKS) rewritten coverage bench docs lock coverage-of-seeds clean
+.PHONY: run demo test quick fuzz fuzz-parser fuzz-parser-c hosts adapters packages deb deb-test cluster-demo chaos style check $(CHECKS) rewritten coverage bench docs lock coverage-of-seeds clean
 
 run: $(READY)
 	@$(BIN)/safetyd run $(ARGS)
 
 demo: $(READY)
 	@$(BIN)/safetyd demo $(ARGS)
+
+# Three NATS nodes and two daemons, one of which is killed.
+cluster-demo: $(READY)
+	@$(BIN)/safetyd demo --cluster
 
 test: $(TOOLS)
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target $(CHECKS) rewritten
@@ -46,6 +50,10 @@ fuzz-parser: $(TOOLS)
 # The same for the C code alone, with sanitizers: ARGS="-max_total_time=600".
 fuzz-parser-c: $(TOOLS)
 	@./tests/fuzz-parser-c $(ARGS)
+
+# Random faults of daemons and nodes under load: ARGS="--seed 7 --rounds 50".
+chaos: $(TOOLS)
+	$(BIN)/python -m tests.cluster.chaos $(ARGS)
 
 # The real coding agents, installed from npm, with stand-ins for their models: ARGS="-k codex".
 # And the clients in other languages: ARGS="-k languages". They need npm, go and nats.go.
@@ -69,10 +77,6 @@ deb: $(READY)
 deb-test: $(TOOLS)
 	@./tests/system-packages deb
 	$(BIN)/python -m pytest -q -m deb tests/deb $(ARGS)
-
-# Three nats-servers and two daemons, of which the deciding one is killed: under a minute.
-cluster-demo: $(TOOLS)
-	@$(BIN)/python -m tests.cluster.demo
 
 # Types take longest, and everything else is done beside them.
 style: $(TOOLS)

@@ -48,6 +48,21 @@ class Caller:
         until(answered)
         return answers[0] if answers else {}
 
+    def send(self, verb: str, fields: Reply) -> bool:
+        """Send a request through one node, without waiting for an answer. Return whether it left.
+
+        If nobody listens there, the node says so immediately.
+        """
+        with (
+            suppress(PeerRefused, AssertionError, OSError),
+            Peer(next(self._urls), self._key, self._inbox, greeting_s=ANSWER_S) as peer,
+        ):
+            peer.subscribe(f"{self._inbox}.sent")
+            payload, subject = msgspec.json.encode(fields), f"safety.v1.{verb}.{self._name}"
+            peer.publish(subject, payload, f"{self._inbox}.sent")
+            return not peer.settle(ANSWER_S)
+        return False
+
 
 class Operator(Caller):
     """The local operator."""

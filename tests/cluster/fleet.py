@@ -12,14 +12,17 @@ from safetyd.journal.audit import end_of, files
 from tests.cluster.bare_appends import BareAppends, longest_gap
 from tests.cluster.callers import ClaimingAgent, Operator
 from tests.cluster.journal_record import JournalRecord
-from tests.cluster.steady_agent import Reader, Spender, SteadyAgent, at_work
+from tests.cluster.steady_agent import Limited, Reader, Spender, SteadyAgent, at_work
 from tests.conftest import UNLIMITED, RunningDaemon
 from tests.journeys.agents import Heard, until
 from tests.journeys.processes import freeze, gone, thaw
 from tests.nats_cluster import NAMES, Clients, NatsCluster
 
+TAG: Final = str(WriterChanged.__struct_config__.tag).encode()
 CHAIN_USD: Final = 0.25
-AGENTS: Final = ("reader", "spender", "asker")
+AGENTS: Final = ("reader", "spender", "limited", "asker")
+BURST: Final = 8
+PER_MINUTE: Final = 120
 
 CONFIG: Final = f"""{UNLIMITED}
 [journal]
@@ -28,6 +31,9 @@ replicas = 3
 chain_usd = {CHAIN_USD}
 session_usd = 0
 day_usd = 0
+[agents.limited]
+tokens_per_minute = {PER_MINUTE}
+burst = {BURST}
 """
 
 
@@ -88,14 +94,16 @@ class Fleet:
         urls = [self.cluster.default.url_of(node) for node in NAMES]
         self.reader = Reader("reader", urls, seeds["reader"], per_s=40)
         self.spender = Spender("spender", urls, seeds["spender"], per_s=20)
+        self.limited = Limited("limited", urls, seeds["limited"], per_s=5)
         self.asker = ClaimingAgent(self.cluster, seeds["asker"])
         self.daemons: dict[str, FleetDaemon] = {}
         self.stops: list[StopHeld] = []
+        self._stopped_t = 0.0
         self._record: JournalRecord | None = None
 
     @property
     def agents(self) -> Sequence[SteadyAgent]:
-        return self.reader, self.spender
+        return self.reader, self.spender, self.limited
 
     @property
     def record(self) -> JournalRecord:
@@ -121,8 +129,10 @@ class Fleet:
     @property
     def writer(self) -> FleetDaemon:
         """Return the daemon that has written the journal last."""
-        changes = [event for event in self.record.events if isinstance(event, WriterChanged)]
-        return self.daemons[changes[-1].daemon]
+        for batch in reversed(self.record.batches):
+            if TAG in batch.lines and isinstance(change := batch.events[0], WriterChanged):
+                return self.daemons[change.daemon]
+        raise AssertionError("nobody has written the journal")
 
     @property
     def standbys(self) -> list[FleetDaemon]:
@@ -145,13 +155,21 @@ class Fleet:
     @contextmanager
     def stopped(self) -> Iterator[None]:
         """Stop all agents meanwhile."""
-        assert self.operator.control("stop")["ok"]
-        acknowledged_t = time.monotonic()
+        self.stop()
         try:
             yield
         finally:
-            self.stops.append(StopHeld(acknowledged_t, time.monotonic()))
-            assert self.operator.control("resume")["ok"]
+            self.resume()
+
+    def stop(self) -> None:
+        """Stop all agents until `resume`."""
+        until(lambda: self.operator.control("stop").get("journalled"))
+        self._stopped_t = time.monotonic()
+
+    def resume(self) -> None:
+        self.stops.append(StopHeld(self._stopped_t, time.monotonic()))
+        self._stopped_t = 0.0
+        assert self.operator.control("resume")["ok"]
 
     def hand_over(self) -> None:
         """End the daemons one after the other, so that each saves a checkpoint of its state."""
@@ -184,13 +202,25 @@ class Fleet:
             if not daemon.running:
                 daemon.start()
         self.cluster.wait_until_current(STREAM)
-        self.until_allowed()
+        if self._stopped_t:
+            self.resume()
+        self.until_resumed()
         self.until_followed()
+
+    def until_resumed(self) -> None:
+        """Wait until actions are allowed. Lift stops that a frozen node or daemon delivers late."""
+        now = time.monotonic()
+        while True:
+            heard = self.reader.history.until(lambda h: self.reader.history.sent[h.id] > now)
+            if heard.decision.allowed:
+                return
+            if heard.decision.cause == "stopped":
+                self.operator.control("resume")
 
     def until_followed(self) -> None:
         """Wait until every daemon has written the present end of the journal to its audit file."""
         self.read_journal()
-        end = len(self.record.events)
+        end = max(event.seq for batch in self.record.batches[-100:] for event in batch.events)
         for daemon in self.daemons.values():
             path = files(daemon.data_dir / "audit")[-1]
             until(lambda path=path: end_of(path)[1] >= end)  # type: ignore[misc]
@@ -221,6 +251,7 @@ def running_fleet(
         fleet.start(daemons, variables)
         with at_work(*fleet.agents), fleet.asker:
             fleet.until_allowed()
+            fleet.until_followed()
             yield fleet
     finally:
         fleet.close()

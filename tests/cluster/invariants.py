@@ -3,9 +3,11 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import NamedTuple
 
+from safetyd.core.decision_cache import DecisionsConfig
 from safetyd.core.engine.engine import Engine
 from safetyd.core.engine.journal_lines import decode
 from safetyd.core.events.cluster_events import WriterChanged
@@ -17,7 +19,7 @@ from safetyd.core.messages.verdict import ALLOW
 from safetyd.core.policy import Policy
 from safetyd.journal.audit import HASHED, files
 from safetyd.journal.checkpoints import Checkpoints, SavedCheckpoint, read, state_digest
-from tests.cluster.fleet import CHAIN_USD, Fleet, StopHeld
+from tests.cluster.fleet import BURST, CHAIN_USD, PER_MINUTE, Fleet, StopHeld
 from tests.cluster.journal_record import WrittenBatch
 from tests.cluster.steady_agent import SteadyAgent
 from tests.journeys.agents import Heard
@@ -58,6 +60,7 @@ def check(fleet: Fleet) -> None:
         no_allow_after_a_stop(agent, seen.answers[agent.name], fleet.stops)
     no_allow_is_recorded_during_a_stop(events)
     budgets_hold(events)
+    rate_limit_holds(fleet.limited, seen.answers[fleet.limited.name])
     approvals_used_once(events, seen.granted)
     for daemon in fleet.daemons:
         audit_equals_journal(daemon, seen.audits[daemon], lines)
@@ -78,11 +81,19 @@ def one_writer_at_a_time(batches: Sequence[WrittenBatch]) -> None:
 
 
 def each_id_decided_once(events: Iterable[Event]) -> None:
-    decided = Counter(
-        (event.agent, event.id) for event in events if isinstance(event, Decided) and event.first
-    )
-    twice = [key for key, times in decided.items() if times > 1]
-    assert not twice, f"decided twice: {twice[:3]}"
+    """Check that a repeated id is decided again only after its allow has expired.
+
+    The clocks of two daemons may differ by as long as an allow is valid.
+    """
+    valid = timedelta(seconds=DecisionsConfig().ttl_s)
+    decided: dict[tuple[str, str], Decided] = {}
+    for event in events:
+        if isinstance(event, Decided) and event.first:
+            known = decided.get((event.agent, event.id))
+            assert known is None or (known.decision is ALLOW and event.at >= known.at + valid), (
+                f"events {known.seq} and {event.seq} both decide {event.id}"
+            )
+            decided[event.agent, event.id] = event
 
 
 def answers_are_recorded(
@@ -129,6 +140,20 @@ def budgets_hold(events: Iterable[Event]) -> None:
             spent[event.proposal.chain or ""] += event.proposal.cost_usd or 0.0
     over = {chain: usd for chain, usd in spent.items() if chain and usd > CHAIN_USD + 1e-6}
     assert not over, f"overspent: {over}"
+
+
+def rate_limit_holds(agent: SteadyAgent, answers: Sequence[Heard]) -> None:
+    """Check every period, by the clock of the agent: no decision was made before it was sent."""
+    first: dict[str, float] = {}
+    for heard in answers:
+        if heard.decision.allowed:
+            first.setdefault(heard.id, heard.t)
+    allowed = sorted((agent.history.sent[id_], t) for id_, t in first.items())
+    for begin, (sent, _) in enumerate(allowed):
+        heard_at = sorted(t for _, t in allowed[begin:])
+        for count, t in enumerate(heard_at, 1):
+            most = BURST + (t - sent) * PER_MINUTE / 60 + 1
+            assert count <= most, f"{count} actions in {t - sent:.1f} s, at most {most:.1f}"
 
 
 def approvals_used_once(events: Sequence[Event], granted: Sequence[tuple[str, str]]) -> None:

@@ -167,6 +167,13 @@ class Spender(SteadyAgent):
             self._chain += 1
 
 
+class Limited(SteadyAgent):
+    """Proposes more than its rate limit allows."""
+
+    def fields(self, number: int) -> Fields:
+        return {"type": "read_file", "text": f"page {number}"}
+
+
 @contextmanager
 def at_work(*agents: SteadyAgent) -> Iterator[None]:
     """Let agents propose."""

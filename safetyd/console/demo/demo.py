@@ -1,30 +1,25 @@
 """`safetyd demo`: runs a temporary daemon and plays the scenes."""
 
 import os
-import select
 import shutil
-import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 
 import anyio
 import click
 
+from safetyd.console.demo.demo_daemon import daemon
 from safetyd.console.demo.scenes import SCENES
 from safetyd.console.demo.stage import PATIENCE_S, play
-from safetyd.console.failure import BLOCKED, Failure, need
+from safetyd.console.demo.takeover_demo import play_takeover
+from safetyd.console.failure import BLOCKED, need
 from safetyd.console.help_page import command
 from safetyd.console.locations import Location
 from safetyd.console.subcommands.read_records import verified
-from safetyd.console.terminal_text import CTRL_C, several
+from safetyd.console.terminal_text import several
 from safetyd.journal.audit import files
-
-READY_S: Final = 30.0
-STOP_S: Final = 10.0
 
 _OURS: Final = ("SAFETYD_", "AI_COMPANY_", "STATE_DIRECTORY", "NOTIFY_SOCKET", "WATCHDOG_")
 FASTER: Final = 20  # CONFIG divides the default waiting times by this
@@ -64,47 +59,6 @@ def forget_environment() -> None:
             del os.environ[name]
 
 
-@contextmanager
-def daemon(directory: Path, settings: str) -> Iterator[None]:
-    """Run `safetyd run` with this data directory and configuration during the `with` block."""
-    config, log = directory / "safetyd.toml", directory / "log"
-    config.write_text(settings)
-    options = ["--config", str(config), "--data-dir", str(directory)]
-    with log.open("wb") as errors:
-        process = subprocess.Popen(  # noqa: S603 - ourselves
-            [sys.executable, "-m", "safetyd", "run", *options],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-        )
-    try:
-        if process.stdout is None or not _says_ready(process.stdout):
-            raise Failure(f"the demo daemon did not start:\n{log.read_text(errors='replace')}")
-        yield
-    finally:
-        _end(process)
-
-
-def _says_ready(out: IO[bytes]) -> bool:
-    said = b""
-    while CTRL_C.encode() not in said:
-        ready, _, _ = select.select([out], [], [], READY_S)
-        chunk = os.read(out.fileno(), 4096) if ready else b""
-        if not chunk:
-            return False
-        said += chunk
-    return True
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    try:
-        process.wait(STOP_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-
-
 def tidy(directory: Path) -> None:
     """Delete everything except the audit files."""
     for path in directory.iterdir():
@@ -119,7 +73,8 @@ def tidy(directory: Path) -> None:
     "--scene", type=click.IntRange(1, len(SCENES)), metavar="N", help="Play only this scene."
 )
 @click.option("--auto", is_flag=True, help="Approve requests automatically.")
-def demo(scene: int | None, *, auto: bool) -> int:
+@click.option("--cluster", is_flag=True, help="Show instead how a standby takes over.")
+def demo(scene: int | None, *, auto: bool, cluster: bool) -> int:
     """Play scenes in which actions are allowed, blocked, or need approval.
 
     In the last scene you answer a request. Without a terminal, the demo approves it.
@@ -127,9 +82,12 @@ def demo(scene: int | None, *, auto: bool) -> int:
     For example:
       safetyd demo
       safetyd demo --scene 14
+      safetyd demo --cluster
     """
     need("demo", "aiohttp", "genai_prices", "prometheus_client")
     forget_environment()
+    if cluster:
+        return BLOCKED if play_takeover() else 0
     directory = Path(tempfile.mkdtemp(prefix="safetyd-demo-"))
     click.echo(OPENING)
     scenes = {n: played for n, played in enumerate(SCENES, 1) if scene in {None, n}}

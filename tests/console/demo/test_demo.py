@@ -184,3 +184,14 @@ async def test_whatever_is_not_as_expected_is_a_surprise(start_daemon, capsys):
 
     assert played.surprises == capsys.readouterr().out.count("   SURPRISE: ") == 9
     assert played.summary == "4 decisions (2 allowed, 2 blocked), 9 SURPRISEs."
+
+
+@pytest.mark.journey
+def test_the_cluster_demo_loses_doubles_and_refuses_nothing_and_leaves_no_files(
+    tmp_path: Path,
+) -> None:
+    said = safetyd("demo", "--cluster", TMPDIR=str(tmp_path))
+
+    assert said.returncode == 0, said.stdout + said.stderr
+    assert said.stdout.count("has taken over") == 2
+    assert not list(tmp_path.iterdir())

@@ -45,13 +45,17 @@ class Checkpoints:
         body = _encode(saved)
         path = self._directory / f"{saved.engine.seq:020d}.msgpack"
         write_whole(path, _encode(Sealed(hashlib.sha256(body).digest(), body)))
-        for old in self.paths()[KEPT:]:
-            old.unlink()
+        self._prune()
         return path
 
     def adopt(self, name: str, content: bytes) -> None:
-        """Store a checkpoint of another daemon."""
+        """Store a checkpoint of another daemon, and delete old ones."""
         write_whole(self._directory / name, content)
+        self._prune()
+
+    def _prune(self) -> None:
+        for old in self.paths()[KEPT:]:
+            old.unlink()
 
     def paths(self) -> list[Path]:
         """Return all files, newest first."""

@@ -168,3 +168,12 @@ def test_checkpoint_of_another_daemon_is_taken_in(checkpoints: Checkpoints, tmp_
     checkpoints.adopt(path.name, path.read_bytes())
 
     assert list(checkpoints.load()) == [saved(5)]
+
+
+def test_only_the_newest_checkpoints_of_other_daemons_are_stored(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path)
+
+    for number in range(5):
+        checkpoints.adopt(f"{number:020d}.msgpack", b"")
+
+    assert [int(path.stem) for path in checkpoints.paths()] == [4, 3]

@@ -1,4 +1,4 @@
-"""A daemon of the demo, in a process of its own."""
+"""A daemon of the demo, in a separate process."""
 
 import os
 import select

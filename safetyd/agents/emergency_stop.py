@@ -294,14 +294,6 @@ class EmergencyStop:
                 yield Path(path.removesuffix(self._here))
 
 
-def daemon_of(source: str) -> str:
-    """Return the daemon of several whose stop file or environment this is, if any."""
-    kind, _, place = source.partition(":")
-    if kind == ENVIRONMENT:
-        return place
-    return place.rpartition(" on ")[2] if kind == "file" and " on " in place else ""
-
-
 def _lasts(source: str) -> bool:
     """Return True if the source of the stop survives a restart by itself."""
     return source.startswith((ENVIRONMENT, "file:"))

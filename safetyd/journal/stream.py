@@ -264,20 +264,21 @@ class JetStreamJournal:
         if self._under_way and not self._pipelined:
             self._client.send(self._command(next(iter(self._under_way.values()))))
 
-    async def _find_out(self) -> None:
-        """Ask the stream which of the sent batches it has. Raise `Displaced` if there are others.
+    async def _find_out(self) -> bool:
+        """Ask the stream which of the sent batches it has. Return False if it does not answer.
 
-        A lower sequence than the known one proves nothing.
+        Raise `Displaced` if it has others. A lower sequence than the known one proves nothing.
         """
         found = await self._end()
         if found is None:
-            return
+            return False
         sequence, message_id = found
         ours = [n for n, append in self._under_way.items() if append.message_id == message_id]
         if ours:
             self._written(ours[0], sequence)
         elif sequence > self.last:  # more may have been written in the meantime
             raise Displaced(f"another daemon wrote batch {sequence} of the journal")
+        return True
 
     async def _end(self) -> tuple[int, str] | None:
         """Return the sequence and id of the newest batch. The sequence is 0 if there is none.
@@ -296,8 +297,9 @@ class JetStreamJournal:
         """Send a batch again until it is written."""
         while not append.sequence:
             # An error such as "no leader" says that asking the stream would be in vain.
-            if self._misplaced or not append.answered.done():
-                await self._find_out()
+            unclear = self._misplaced or not append.answered.done()
+            if unclear and not await self._find_out():
+                self.problem = self.problem or "the journal's server does not answer"
             await self._send_again()
 
     async def _send_again(self) -> None:
@@ -312,7 +314,6 @@ class JetStreamJournal:
         if self._client.send(b"".join(map(self._command, under_way))):
             await under_way[-1].wait()
         if not under_way[-1].sequence:
-            self.problem = self.problem or "the journal's server does not answer"
             await anyio.sleep(AGAIN_S)
 
     def _command(self, append: SentAppend) -> bytes:

@@ -14,12 +14,13 @@ import anyio.abc
 import anyio.to_thread
 from msgspec import UNSET
 
-from safetyd.agents.emergency_stop import EmergencyStop, daemon_of
+from safetyd.agents.emergency_stop import EmergencyStop
 from safetyd.bus.question_limits import QuestionLimits
 from safetyd.clock import Clock, uptime
 from safetyd.core.approvals.request import Request
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
+from safetyd.core.guards.stop import daemon_of
 from safetyd.core.policy import Policy
 from safetyd.journal.audit_reading import NewestFirst, Rests
 from safetyd.journal.mailbox import (

@@ -26,6 +26,7 @@ from tests.wire_samples import PROPOSAL, SAMPLES
 ABOUT_ONE = {"query_request", "control_grant_add", "control_grant_revoke"}
 # What needs a project with a history; tests/journeys/test_version_history.py says it.
 ABOUT_COMMITS = {"query_commit", "control_rollback"}
+ALONE = {"control_handover"}  # refused, because there is no other daemon
 # What needs somebody who can be told.
 ABOUT_MESSAGES = {
     "control_notify_test",
@@ -33,7 +34,7 @@ ABOUT_MESSAGES = {
     "control_notify_drop",
     "control_notify_link",
 }
-APART = ABOUT_ONE | ABOUT_COMMITS | ABOUT_MESSAGES
+APART = ABOUT_ONE | ABOUT_COMMITS | ABOUT_MESSAGES | ALONE
 
 
 class Lines(NamedTuple):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from safetyd.agents.emergency_stop import daemon_of
+from safetyd.core.guards.stop import daemon_of
 from safetyd.operators.cluster_access import ClusterAccess, hand_over, is_gone
 from safetyd.operators.replies import CommandRefused
 from tests.operators.views.test_cluster_view import facts, fields, peer

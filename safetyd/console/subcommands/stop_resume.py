@@ -15,7 +15,6 @@ import anyio
 import click
 import msgspec
 
-from safetyd.agents.emergency_stop import daemon_of
 from safetyd.clock import Clock
 from safetyd.console import stop_file
 from safetyd.console.agent_list import busy, everybody, still_open, unheard
@@ -27,7 +26,7 @@ from safetyd.console.options import json_option, reaches_daemon, says_why
 from safetyd.console.render.layout import indented, names
 from safetyd.console.stop_file import told_of
 from safetyd.console.terminal_text import document, plain
-from safetyd.core.guards.stop import Stop
+from safetyd.core.guards.stop import Stop, daemon_of
 from safetyd.host import ENDPOINT
 from safetyd.operators.contract.agent_contract import AgentSeen
 from safetyd.operators.contract.hold_contract import ResumeCommand, StopCommand

@@ -102,6 +102,14 @@ def as_stop(event: Stopped) -> Stop:
     )
 
 
+def daemon_of(source: str) -> str:
+    """Return the daemon of several whose stop file or environment this is, if any."""
+    kind, _, place = source.partition(":")
+    if kind == ENVIRONMENT:
+        return place
+    return place.rpartition(" on ")[2] if kind == "file" and " on " in place else ""
+
+
 def _verdict(stops: Sequence[Stop]) -> Verdict:
     """Return one verdict for all stops. The oldest gives the reason, and all must end."""
     stop, remedy = stops[0], all_of(map(_ending, stops))

@@ -48,7 +48,7 @@ def _on_one(bench: Bench) -> tuple[float, float]:
 def _on_three(bench: Bench) -> tuple[float, float]:
     with tempfile.TemporaryDirectory(dir=bench.place) as place:
         nodes = NatsCluster(Path(place))
-        seed = nodes.keys.add("agents", "code")
+        seed = nodes.keys.seed_of("agents", "code")
         nodes.write_accounts()
         nodes.start()
         daemon = FleetDaemon("d1", Path(place) / "d1", nodes, {})

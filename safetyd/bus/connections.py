@@ -3,7 +3,7 @@
 import logging
 import random
 from collections.abc import Callable, Iterator
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -142,6 +142,20 @@ class Connection:
         with anyio.fail_after(patience_s):
             await self._sung.wait()
 
+    async def settle(self) -> None:
+        """Wait until the server has handled everything that was sent.
+
+        If the connection is lost, the next one subscribes to everything again.
+        """
+        client = self.client
+        while True:
+            before = client.stats["reconnects"]
+            with suppress(nats.errors.FlushTimeoutError, OSError):
+                await client.flush(timeout=1)
+                if client.is_connected and client.stats["reconnects"] == before:
+                    return
+            await anyio.sleep(AGAIN_S)
+
     async def send_canaries(self) -> None:
         """Send canaries forever."""
         while True:
@@ -258,9 +272,10 @@ class Connections:
             link.client.hang_up()
 
     async def settle(self) -> None:
-        """Wait until the bus has handled everything that was sent."""
-        for link in self.all:
-            await link.client.flush()
+        """Wait until the bus has handled everything that was sent, also if it restarts."""
+        with anyio.fail_after(CONNECT_S):
+            for link in self.all:
+                await link.settle()
 
     @contextmanager
     def needed(self) -> Iterator[None]:

@@ -70,7 +70,7 @@ class Agent:
         self._url = url
         self._key = key
         self._sent = 0
-        self._told = 0  # how many answers the story has told of
+        self._told = 0  # how many answers are shown already
         self._answered = anyio.Event()
         self.answers: list[Answer] = []
 

@@ -19,6 +19,7 @@ from safetyd.notify.desktop.desktop_content import rendered
 from safetyd.notify.email.mail_channel import mail
 from safetyd.notify.message import Notice, Privacy
 from safetyd.notify.ntfy.channel import publication
+from safetyd.notify.slack.slack_message import written as slack
 from safetyd.notify.sms.gsm import BASIC, EXTENDED, normalise, septets
 from safetyd.notify.sms.sms_text import MOST, text_of
 from safetyd.notify.telegram.telegram_message import written as telegram
@@ -64,6 +65,10 @@ def channel(notice: Notice, name: str) -> Shown:  # noqa: PLR0911 - a place each
             told = telegram(notice, lambda does, ref: does + ref)
             labels = [button.text for row in told.keyboard for button in row]
             return Shown(told.text, "Approve" in labels or _offers(told.text))
+        case "slack":
+            posted = slack(notice, lambda does, ref: does + ref)
+            names = [button.label for row in posted.rows for button in row]
+            return Shown(posted.text, "Approve" in names or _offers(posted.text))
         case "desktop":
             desk = rendered(notice)
             assert len(desk.body) <= 240
@@ -104,7 +109,9 @@ def missing(
     ]
 
 
-CHANNELS = ("mail text", "mail HTML", "sms", "ntfy", "chat", "telegram", "desktop", "webhook")
+CHANNELS = (
+    *("mail text", "mail HTML", "sms", "ntfy", "chat", "telegram", "slack", "desktop", "webhook"),
+)
 
 
 def asked(**fields: Any) -> tuple[ComposeRig, Request]:
@@ -114,9 +121,13 @@ def asked(**fields: Any) -> tuple[ComposeRig, Request]:
 
 
 def message(rig: ComposeRig, name: str) -> Notice:
-    wanted = {"mail text": "email", "mail HTML": "email", "chat": "team", "telegram": "team"}.get(
-        name, name
-    )
+    wanted = {
+        "mail text": "email",
+        "mail HTML": "email",
+        "chat": "team",
+        "telegram": "team",
+        "slack": "team",
+    }.get(name, name)
     (delivery,) = (due for due in rig.passes() if due.channel == wanted)
     return rig.says(delivery)
 

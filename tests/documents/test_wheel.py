@@ -23,7 +23,7 @@ account_sid = "AC0"
 auth_token_file = "twilio.token"
 """
 CHAT = '[[notifications.apprise]]\nname = "team"\nurl_file = "team.url"\n'
-LEFT_OUT = {"twilio": "sms", "apprise": "chat", "textual": "tui"}
+LEFT_OUT = {"twilio": "sms", "slack_sdk": "slack", "apprise": "chat", "textual": "tui"}
 PROPOSE = """
 from safetyd.client import SyncSafety
 

@@ -107,6 +107,10 @@ class ButtonChannel(Channel):
         """Return True if a tap on a message to this address counts."""
         return address == tap.user
 
+    def knows(self, user: str) -> bool:
+        """Return True if this user may answer at least some messages."""
+        return bool(recipient_at(self._context.tables(), self.name, user))
+
     async def run(self) -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._edit_ended)
@@ -151,8 +155,7 @@ class ButtonChannel(Channel):
 
     def visited(self, user: str) -> None:
         """Log the id of an unknown user, so that an operator can add them as a recipient."""
-        known = recipient_at(self._context.tables(), self.name, user)
-        if not known and self._is_new(user):
+        if not self.knows(user) and self._is_new(user):
             log.warning(
                 "%s: user %s contacted the bot but is not a recipient; to add them, set "
                 '%s = "%s" in their [[recipients]] table',
@@ -198,11 +201,11 @@ class ButtonChannel(Channel):
         return plan
 
     def _is_theirs(self, link: SentLink | None, tap: Tap) -> bool:
-        """Return True if the link is for this user, or without a link, if they are a recipient."""
-        tables = self._context.tables()
+        """Return True if the link is for this user, or without a link, if they are known."""
         if link is None:
-            return bool(recipient_at(tables, self.name, tap.user))
-        return self.may_answer(address_of(tables, link.recipient, self.name), tap)
+            return self.knows(tap.user)
+        address = address_of(self._context.tables(), link.recipient, self.name)
+        return self.may_answer(address, tap)
 
     def _name_of(self, link: SentLink, user: str) -> str:
         """Return the name of the recipient who tapped."""

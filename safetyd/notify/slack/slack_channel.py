@@ -69,6 +69,9 @@ class Slack(ButtonChannel):
             return address == tap.user
         return address == tap.place and tap.user in self._users
 
+    def knows(self, user: str) -> bool:
+        return user in self._users or super().knows(user)
+
     async def receive(self) -> None:
         queue, received = anyio.create_memory_object_stream[Received](MAX_WAITING)
         with queue, received:

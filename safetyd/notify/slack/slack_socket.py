@@ -8,9 +8,9 @@ library would reconnect, and `SlackSocket` opens the next one, with pauses.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import count
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import anyio
 import msgspec
@@ -108,12 +108,13 @@ class Connection(SocketModeClient):
         with anyio.move_on_after(CLOSE_S, shield=True):
             await self.aiohttp_client_session.close()
 
-    async def _heard(self, _client: object, _message: Any, raw: str | None = None) -> None:
+    async def _heard(
+        self, _client: object, message: Mapping[str, object], raw: str | None = None
+    ) -> None:
         try:
             envelope = _decode(raw or "")
-        except msgspec.DecodeError:
-            log.info("slack: an envelope has an unknown form")
-            return
+        except msgspec.DecodeError:  # not about a button; Slack repeats it until it is acknowledged
+            envelope = Envelope(envelope_id=str(message.get("envelope_id", "")))
         if envelope.type == "hello":
             self.others = max(0, envelope.num_connections - 1)
             self.ready.set()

@@ -115,12 +115,12 @@ class Slack:
         if value:
             payload["actions"][0] |= {"value": value, "action_ts": f"{self._number()}.5"}  # type: ignore[index]
         whispers = len(self._whispers.get(user, ()))
-        return Press(self._deliver("interactive", payload), user, whispers)
+        return Press(self.deliver("interactive", payload), user, whispers)
 
     def visit(self, user: str) -> str:
         """Let somebody open the app."""
         event = {"type": "app_home_opened", "user": user, "channel": "D1", "tab": "messages"}
-        return self._deliver("events_api", {"type": "event_callback", "event": event})
+        return self.deliver("events_api", {"type": "event_callback", "event": event})
 
     def repeat(self, press: Press) -> None:
         """Deliver an envelope again, as Slack does if it did not see the acknowledgement."""
@@ -179,7 +179,8 @@ class Slack:
 
         self._loop.call_soon_threadsafe(abort)
 
-    def _deliver(self, kind: str, payload: dict[str, Any]) -> str:
+    def deliver(self, kind: str, payload: dict[str, Any]) -> str:
+        """Send an envelope, and return its id."""
         id_ = f"env-{self._number()}"
         with self._changed:
             self._envelopes[id_] = self._all[id_] = {

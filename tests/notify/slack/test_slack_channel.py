@@ -91,6 +91,15 @@ async def test_a_tap_that_slack_delivers_again_answers_once(app: Slack, tmp_path
     assert app.whispers(ALICE) == ["Approved."]
 
 
+async def test_what_is_not_an_answer_is_only_acknowledged(app: Slack, tmp_path: Path) -> None:
+    async with asked(app, tmp_path) as site:
+        review = app.forge(ALICE, "", site.message.channel).envelope  # a button that opens a URL
+        unknown = app.deliver("events_api", {"event": {"type": "team_join", "user": {"id": "U1"}}})
+        await seen(app.until, lambda: {review, unknown} <= set(app.acked))
+
+    assert (site.answers, app.whispers(ALICE)) == (0, [])
+
+
 async def test_a_tap_is_acknowledged_only_once_its_answer_is_durable(
     app: Slack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -83,6 +83,7 @@ class Slack:
         self.failed: set[str] = set()  # envelopes whose users were told that the tap failed
         self.hellos: list[int] = []  # connections that were open, each time one was opened
         self.ack_s = 3.0
+        self.mute = 0  # the next connections that get no first message
         self.url = ""
         self._whispers: dict[str, list[str]] = {}
         self._tickets: set[str] = set()
@@ -223,14 +224,16 @@ class Slack:
         with self._changed:
             self._sockets.append(socket)
             self.hellos.append(len(self._sockets))
-        await socket.send_json(
-            {
-                "type": "hello",
-                "num_connections": len(self._sockets),
-                "connection_info": {"app_id": "A0000001"},
-                "debug_info": {"host": "wss-1", "approximate_connection_time": 18060},
-            }
-        )
+        hello = {
+            "type": "hello",
+            "num_connections": len(self._sockets),
+            "connection_info": {"app_id": "A0000001"},
+            "debug_info": {"host": "wss-1", "approximate_connection_time": 18060},
+        }
+        if self.mute:
+            self.mute -= 1
+        else:
+            await socket.send_json(hello)
         with self._changed:
             self._changed.notify_all()
         async for message in socket:

@@ -153,11 +153,14 @@ async def test_a_connection_that_breaks_is_opened_again(
     monkeypatch.setattr(slack_socket, "PING_S", 0.1)
     monkeypatch.setattr(slack_socket, "PAUSES_S", (0.05,))
     monkeypatch.setattr(slack_socket, "OVERLAP_S", 0.0)
-    app.then = {"apps.connections.open": [SlackError("internal_error")]}
     async with asked(app, tmp_path) as site:
+        monkeypatch.setattr(slack_socket, "CONNECT_S", 0.2)
         app.then = {"apps.connections.open": [RATE_LIMITED, SlackError("fatal_error")]}
+        app.mute = 1
         app.drop()
-        await seen(app.until, lambda: len(app.hellos) == 2)
+        await seen(app.until, lambda: len(app.hellos) >= 3 and not app.mute)
+        monkeypatch.undo()
+        await run_sync(app.connected)
         press = app.tap(ALICE, site.message, "Deny")
 
         assert await seen(app.told, press) == "Denied."

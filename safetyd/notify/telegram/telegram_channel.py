@@ -6,24 +6,17 @@ a restart interrupts this, the tap is received again; if its answer was recorded
 
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from datetime import tzinfo
-from functools import partial
 from itertools import count
 from typing import Final, NamedTuple
 
 import anyio
 
 from safetyd.core.approvals.assurance import Given
-from safetyd.core.approvals.request import Request
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Event, Moment
-from safetyd.core.events.notification_events import Told
-from safetyd.core.outbox.deliveries import Delivery
-from safetyd.core.text.time_words import day_and_clock
 from safetyd.journal.mailbox import Carried, Plan, Unanswered
 from safetyd.notify.address_book import address_of, recipient_at
-from safetyd.notify.answers import Outcome, answer, ended
+from safetyd.notify.answers import Outcome, answer
 from safetyd.notify.channel import (
     Channel,
     ChannelContext,
@@ -34,26 +27,18 @@ from safetyd.notify.channel import (
     Unavailable,
     Undeliverable,
 )
+from safetyd.notify.ended_messages import EndedMessage, EndedMessages
 from safetyd.notify.links.sent_links import SentLink
 from safetyd.notify.message import Notice
 from safetyd.notify.telegram.bot_api import BotApi, CallbackQuery, Conflict, Update
-from safetyd.notify.telegram.telegram_message import (
-    APPROVE,
-    DENY,
-    TEST,
-    TelegramMessage,
-    written,
-)
+from safetyd.notify.telegram.telegram_message import APPROVE, DENY, TEST, written
 
 LIMITS: Final = Limits(
     deadline_s=10.0, concurrency=2, rates=(Rate(25, 1.0),), recipient_rates=(Rate(1, 1.0),)
 )
 PAUSES_S: Final = (1.0, 2.0, 5.0, 15.0, 30.0, 60.0)  # after consecutive errors; the last repeats
 CONFLICT_S: Final = 60.0  # after a takeover, the previous daemon may still poll for a while
-EDIT_TRIES: Final = 5
-MAX_ENDS: Final = 10  # ended requests listed in an edited message
 MAX_STRANGERS: Final = 20
-MAX_EDITS: Final = 1000  # queued edits; if there are more, the other messages keep their buttons
 
 SAID: Final[dict[Outcome, str]] = {
     "approved": "Approved.",
@@ -78,12 +63,6 @@ class Said(NamedTuple):
     stranger: bool = False
 
 
-class Edit(NamedTuple):
-    chat: int
-    message: int
-    content: TelegramMessage
-
-
 class Telegram(Channel):
     limits = LIMITS
 
@@ -93,8 +72,7 @@ class Telegram(Channel):
         self._context = context
         self._strangers: set[int] = set()  # ids of unknown users that were already logged
         self._unread = ""  # the reason why taps cannot be received, if any
-        self._over: dict[str, None] = {}  # requests and deliveries whose messages may be edited
-        self._woken = anyio.Event()
+        self._ended = EndedMessages(name, context, self._show)
 
     async def send(self, notice: Notice) -> Receipt:
         if self._unread:
@@ -108,22 +86,11 @@ class Telegram(Channel):
 
     async def run(self) -> None:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._edit)
+            tasks.start_soon(self._ended.run)
             await self._poll()
 
     def observe(self, events: Sequence[Event]) -> None:
-        for request_id, _ in ended(events):
-            self._renew(request_id)
-        for event in events:
-            # A request may have ended before the id of its message was known.
-            if isinstance(event, Told) and event.channel == self.name:
-                self._renew(event.delivery)
-
-    def _renew(self, ref: str) -> None:
-        """Queue an edit of a message, or of all messages about a request."""
-        if len(self._over) < MAX_EDITS:
-            self._over[ref] = None
-            self._woken.set()
+        self._ended.observe(events)
 
     def _data(self, delivery: str, recipient: str) -> Callable[[str, str], str]:
         """Return a function that makes the data of a button: its letter and its token."""
@@ -191,7 +158,7 @@ class Telegram(Channel):
         except (Unavailable, Undeliverable, Misconfigured) as exc:
             log.info("%s: cannot confirm a tap to its user: %s", self.name, exc)
         if alert and said.request_id:
-            self._renew(said.request_id)  # the request's messages may still show buttons
+            self._ended.renew(said.request_id)  # the request's messages may still show buttons
 
     def _answered(self, tap: CallbackQuery) -> Plan[Said]:
         context, does = self._context, tap.data[:1]
@@ -234,62 +201,14 @@ class Telegram(Channel):
         link = self._context.sent_links.find(state.outbox, token_id, f"{does} ")
         return link if link is not None and link.channel == self.name else None
 
-    # -- messages of ended requests ----------------------------------------------------------------
-
-    async def _edit(self) -> None:
-        while True:
-            self._woken = anyio.Event()
-            while self._over:
-                ref = next(iter(self._over))
-                del self._over[ref]
-                with suppress(Unanswered):
-                    for edit in await self._context.mailbox.ask(partial(self._edits, ref)):
-                        await self._show(edit)
-            await self._woken.wait()
-
-    def _edits(self, ref: str, state: EngineState, moment: Moment) -> list[Edit]:
-        """Return the current content of a message, or of all messages about a request."""
-        named = state.outbox.find(ref)
-        deliveries = (named,) if named else state.outbox.told(ref)
-        own = (delivery for delivery in deliveries if delivery.channel == self.name)
-        return [edit for each in own if (edit := self._renewed(state, moment, each))]
-
-    def _renewed(self, state: EngineState, moment: Moment, delivery: Delivery) -> Edit | None:
-        recipient = delivery.recipient
-        chat = address_of(self._context.tables(), recipient, self.name)
-        found = (state.approvals.find(item.ref) for item in delivery.items)
-        over = [request for request in found if request and not request.pending]
-        if not (chat and over and delivery.provider_id):
-            return None
-        ended_ids = {request.id for request in over}
-        pending = tuple(item for item in delivery.items if item.ref not in ended_ids)
-        items = pending or delivery.items
-        notice = self._context.composer.notice(state, delivery, items, moment.at)
-        ends = [_end(request, notice.at.tzinfo) for request in over[:MAX_ENDS]]
-        ends += [f"{len(over) - MAX_ENDS} more ended"] if len(over) > MAX_ENDS else []
-        content = written(notice, self._data(delivery.id, recipient), ends)
-        return Edit(int(chat), int(delivery.provider_id), content)
-
-    async def _show(self, edit: Edit) -> None:
-        for pause_s in PAUSES_S[:EDIT_TRIES]:
-            try:
-                await self._api.edit(
-                    chat_id=edit.chat, message_id=edit.message, **edit.content.fields
-                )
-            except Unavailable as exc:
-                await anyio.sleep(max(pause_s, exc.retry_after_s or 0.0))
-            except (Undeliverable, Misconfigured) as exc:
-                # The message was deleted, or already has this content.
-                log.info("%s: a message was not edited: %s", self.name, exc)
-                return
-            else:
-                return
-
-
-def _end(request: Request, zone: tzinfo | None) -> str:
-    """Return how a request ended."""
-    what, given = f"{request.asked.type} by {request.agent}", request.answer
-    if given is None or request.state == "expired":
-        return f"{request.state.capitalize()}: {what}"
-    at = day_and_clock(given.at.astimezone(zone))
-    return f"{request.state.capitalize()} by {given.by} via {given.via}, {at}: {what}"
+    async def _show(self, message: EndedMessage) -> None:
+        """Edit a message whose requests ended."""
+        notice = message.notice
+        if notice.address:  # the recipient is still configured
+            data = self._data(notice.delivery, notice.recipient)
+            content = written(notice, data, message.ends)
+            await self._api.edit(
+                chat_id=int(notice.address),
+                message_id=int(message.provider_id),
+                **content.fields,
+            )

@@ -138,10 +138,14 @@ class NtfyConfig(ChannelTable, frozen=True, kw_only=True):
     async def open(self, name: str, context: ChannelContext) -> Channel:  # noqa: ARG002
         return Ntfy(self, context.secret(self.token_file))
 
+    def limits(self) -> Limits:
+        return LIMITS
+
     def preview(self, notice: Notice) -> Preview:
         message = publication(notice, "topic")
         text = f"{message.title}\n\n{message.message}"
-        return Preview(text=text, size=f"{len(message.message.encode())} bytes")
+        size = f"{len(message.message.encode())} bytes"
+        return Preview(subject=message.title, text=text, size=size)
 
 
 CHANNEL = NtfyConfig

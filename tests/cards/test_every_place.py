@@ -40,7 +40,7 @@ class Shown(NamedTuple):
     approves: bool
 
 
-def channel(notice: Notice, name: str) -> Shown:  # noqa: PLR0911 - a place each
+def channel(notice: Notice, name: str) -> Shown:  # noqa: PLR0911, PLR0915 - a place each
     match name:
         case "mail text" | "mail HTML":
             message = mail(notice, "safetyd@example.com", "host")

@@ -8,10 +8,10 @@ import difflib
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from itertools import combinations
 from pathlib import Path
-from typing import Final, get_args, get_origin
+from typing import Final, TypeVar, get_args, get_origin
 from zoneinfo import available_timezones
 
 import msgspec
@@ -67,6 +67,7 @@ _NOUNS: Final[dict[type[mi.Type], str]] = {
 }
 
 Table = Mapping[str, object]
+AnyStruct = TypeVar("AnyStruct", bound=msgspec.Struct)
 
 
 class ConfigError(Exception):
@@ -180,6 +181,14 @@ def _parsed(text: str) -> Config:
     if errors:
         raise ConfigError(errors)
     return msgspec.convert(table, Config)
+
+
+def parse_table(text: str, kind: type[AnyStruct]) -> AnyStruct:
+    """Parse TOML as a struct. Raise `ConfigError` with every wrong key and value."""
+    table = _toml(text)
+    if errors := list(_struct_errors(kind, table, "")):
+        raise ConfigError(errors)
+    return msgspec.convert(table, kind)
 
 
 def parse_project(text: str) -> ProjectSettings:
@@ -300,7 +309,7 @@ def _struct_errors(kind: type[msgspec.Struct], value: object, path: str) -> Iter
         if key in fields:
             yield from _value_errors(fields[key].type, inner, _joined(path, key))
         else:
-            yield f"{_joined(path, key)} is not a setting; {_meant(key, fields)}"
+            yield f"{_joined(path, key)} is not a setting; {near(key, fields)}"
     for key, field in fields.items():
         if field.required and key not in value:
             yield f"{_joined(path, key)} is missing; it must be {_words(mi.type_info(field.type))}"
@@ -362,9 +371,10 @@ def _bounds(kind: mi.Type) -> str:
     return f", {said}" if said else ""
 
 
-def _meant(key: str, known: Mapping[str, object]) -> str:
-    near = difflib.get_close_matches(key, known, n=1)
-    return f"did you mean {near[0]}?" if near else f"known are {', '.join(sorted(known))}"
+def near(key: str, known: Collection[str]) -> str:
+    """Return the known name that was probably meant, or all of them."""
+    found = difflib.get_close_matches(key, known, n=1)
+    return f"did you mean {found[0]}?" if found else f"known are {', '.join(sorted(known))}"
 
 
 def _joined(path: str, key: str) -> str:

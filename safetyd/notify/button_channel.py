@@ -8,40 +8,28 @@ import logging
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from contextlib import suppress
-from datetime import datetime, tzinfo
-from functools import partial
 from typing import ClassVar, Final, NamedTuple
 
 import anyio
 
 from safetyd.clock import uptime
 from safetyd.core.approvals.assurance import Given
-from safetyd.core.approvals.request import Request
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Event, Moment
-from safetyd.core.events.notification_events import Told
-from safetyd.core.outbox.deliveries import Delivery
-from safetyd.core.text.time_words import day_and_clock
 from safetyd.journal.mailbox import Carried, Plan, Unanswered
 from safetyd.notify.address_book import address_of, recipient_at
-from safetyd.notify.answers import Outcome, answer, ended
+from safetyd.notify.answers import Outcome, answer
 from safetyd.notify.channel import (
     Channel,
     ChannelContext,
-    Misconfigured,
-    Unavailable,
-    Undeliverable,
 )
+from safetyd.notify.ended_messages import EndedMessage, EndedMessages
 from safetyd.notify.links.sent_links import SentLink
 from safetyd.notify.message import Notice
 from safetyd.notify.message_buttons import APPROVE, DENY, TEST, Data
 
 PAUSES_S: Final = (1.0, 2.0, 5.0, 15.0, 30.0, 60.0)  # after consecutive errors; the last repeats
-EDIT_TRIES: Final = 5
-MAX_ENDS: Final = 10  # ended requests listed in an edited message
 MAX_STRANGERS: Final = 20  # unknown users that are logged
-MAX_EDITS: Final = 1000  # queued edits; if there are more, the other messages keep their buttons
 
 SAID: Final[dict[Outcome, str]] = {
     "approved": "Approved.",
@@ -76,15 +64,6 @@ class Said(NamedTuple):
         return self.text.startswith("NOT")
 
 
-class Edit(NamedTuple):
-    """The current content of a message that was sent."""
-
-    address: str
-    provider_id: str
-    notice: Notice
-    ends: tuple[str, ...]  # how its ended requests ended
-
-
 class ButtonChannel(Channel):
     service: ClassVar[str]  # the name of the service, for the record of an answer
 
@@ -92,15 +71,14 @@ class ButtonChannel(Channel):
         self.name = name
         self._context = context
         self._strangers: set[str] = set()  # ids of unknown users that were already logged
-        self._over: dict[str, None] = {}  # requests and deliveries whose messages may be edited
-        self._woken = anyio.Event()
+        self._ended = EndedMessages(name, context, self._renewed)
 
     @abstractmethod
     async def receive(self) -> None:
         """Receive taps forever, and pass each to `tapped`."""
 
     @abstractmethod
-    async def edit(self, edit: Edit) -> None:
+    async def edit(self, message: EndedMessage) -> None:
         """Replace the content of a message, or raise one of a channel's three errors."""
 
     def may_answer(self, address: str, tap: Tap) -> bool:
@@ -113,16 +91,11 @@ class ButtonChannel(Channel):
 
     async def run(self) -> None:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._edit_ended)
+            tasks.start_soon(self._ended.run)
             await self.receive()
 
     def observe(self, events: Sequence[Event]) -> None:
-        for request_id, _ in ended(events):
-            self._renew(request_id)
-        for event in events:
-            # A request may have ended before the id of its message was known.
-            if isinstance(event, Told) and event.channel == self.name:
-                self._renew(event.delivery)
+        self._ended.observe(events)
 
     def data(self, notice: Notice) -> Data:
         """Return a function that makes the data of a button: its letter and its token."""
@@ -132,8 +105,6 @@ class ButtonChannel(Channel):
             return does + self._context.signer.token(delivery, f"{does} {ref}", recipient)
 
         return data
-
-    # -- taps --------------------------------------------------------------------------------------
 
     async def tapped(self, tap: Tap, within_s: float = math.inf) -> Said:
         """Record the answer of a tap, and return the response once it is durable.
@@ -150,7 +121,7 @@ class ButtonChannel(Channel):
             if self._is_new(tap.user):
                 log.warning("%s: rejected a tap by user %s: not the recipient", self.name, tap.user)
         if said.refused and said.request_id:
-            self._renew(said.request_id)  # the request's messages may still show buttons
+            self._ended.renew(said.request_id)  # the request's messages may still show buttons
         return said
 
     def visited(self, user: str) -> None:
@@ -222,63 +193,6 @@ class ButtonChannel(Channel):
         link = self._context.sent_links.find(state.outbox, token_id, f"{does} ")
         return link if link is not None and link.channel == self.name else None
 
-    # -- messages of ended requests ----------------------------------------------------------------
-
-    def _renew(self, ref: str) -> None:
-        """Queue an edit of a message, or of all messages about a request."""
-        if len(self._over) < MAX_EDITS:
-            self._over[ref] = None
-            self._woken.set()
-
-    async def _edit_ended(self) -> None:
-        while True:
-            self._woken = anyio.Event()
-            while self._over:
-                ref = next(iter(self._over))
-                del self._over[ref]
-                with suppress(Unanswered):
-                    for edit in await self._context.mailbox.ask(partial(self._edits, ref)):
-                        await self._show(edit)
-            await self._woken.wait()
-
-    def _edits(self, ref: str, state: EngineState, moment: Moment) -> list[Edit]:
-        """Return the current content of a message, or of all messages about a request."""
-        named = state.outbox.find(ref)
-        deliveries = (named,) if named else state.outbox.told(ref)
-        own = (delivery for delivery in deliveries if delivery.channel == self.name)
-        return [edit for each in own if (edit := self._renewed(state, moment.at, each))]
-
-    def _renewed(self, state: EngineState, at: datetime, delivery: Delivery) -> Edit | None:
-        address = address_of(self._context.tables(), delivery.recipient, self.name)
-        found = (state.approvals.find(item.ref) for item in delivery.items)
-        over = [request for request in found if request and not request.pending]
-        if not (address and over and delivery.provider_id):
-            return None
-        ended_ids = {request.id for request in over}
-        pending = tuple(item for item in delivery.items if item.ref not in ended_ids)
-        notice = self._context.composer.notice(state, delivery, pending or delivery.items, at)
-        ends = [_end(request, notice.at.tzinfo) for request in over[:MAX_ENDS]]
-        ends += [f"{len(over) - MAX_ENDS} more ended"] if len(over) > MAX_ENDS else []
-        return Edit(address, delivery.provider_id, notice, tuple(ends))
-
-    async def _show(self, edit: Edit) -> None:
-        for pause_s in PAUSES_S[:EDIT_TRIES]:
-            try:
-                await self.edit(edit)
-            except Unavailable as exc:
-                await anyio.sleep(max(pause_s, exc.retry_after_s or 0.0))
-            except (Undeliverable, Misconfigured) as exc:
-                # The message was deleted, or already has this content.
-                log.info("%s: a message was not edited: %s", self.name, exc)
-                return
-            else:
-                return
-
-
-def _end(request: Request, zone: tzinfo | None) -> str:
-    """Return how a request ended."""
-    what, given = f"{request.asked.type} by {request.agent}", request.answer
-    if given is None or request.state == "expired":
-        return f"{request.state.capitalize()}: {what}"
-    at = day_and_clock(given.at.astimezone(zone))
-    return f"{request.state.capitalize()} by {given.by} via {given.via}, {at}: {what}"
+    async def _renewed(self, message: EndedMessage) -> None:
+        if message.notice.address:  # the recipient still has an account
+            await self.edit(message)

@@ -40,7 +40,7 @@ class Shown(NamedTuple):
     approves: bool
 
 
-def channel(notice: Notice, name: str) -> Shown:  # noqa: PLR0911 - a place each
+def channel(notice: Notice, name: str) -> Shown:  # noqa: PLR0911, PLR0915 - a place each
     match name:
         case "mail text" | "mail HTML":
             message = mail(notice, "safetyd@example.com", "host")
@@ -53,9 +53,11 @@ def channel(notice: Notice, name: str) -> Shown:  # noqa: PLR0911 - a place each
             assert (BASIC | EXTENDED).issuperset(text)
             return Shown(text, bool(re.search(rf"code {CODE}|A {CODE}|safetyd approve", text)))
         case "ntfy":
-            sent = publication(notice, "topic")
+            sent = publication(notice, "topic", lambda *_: "")
             assert len(sent.message.encode()) <= 4095
-            return Shown(f"{sent.title}\n{sent.message}", _offers(sent.message))
+            labels = [button.label for button in sent.actions]
+            offered = "Approve" in labels or _offers(sent.message)
+            return Shown(f"{sent.title}\n{sent.message}", offered)
         case "chat":
             said_ = written(notice, marked=False)
             assert len(said_.body) <= 1900

@@ -12,7 +12,7 @@ from typing import ClassVar, Final
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-from safetyd.notify.button_channel import ButtonChannel, Edit, Tap
+from safetyd.notify.button_channel import ButtonChannel, Tap
 from safetyd.notify.channel import (
     ChannelContext,
     Limits,
@@ -22,6 +22,7 @@ from safetyd.notify.channel import (
     Unavailable,
     Undeliverable,
 )
+from safetyd.notify.ended_messages import EndedMessage
 from safetyd.notify.message import Notice
 from safetyd.notify.slack.channel import is_user
 from safetyd.notify.slack.slack_api import Sent, SlackApi
@@ -60,9 +61,9 @@ class Slack(ButtonChannel):
         sent = await self._api.send(channel, self._written(notice, notice.address))
         return Receipt("accepted", sent.provider_id)
 
-    async def edit(self, edit: Edit) -> None:
-        content = self._written(edit.notice, edit.address, edit.ends)
-        await self._api.edit(Sent.parsed(edit.provider_id), content)
+    async def edit(self, message: EndedMessage) -> None:
+        content = self._written(message.notice, message.notice.address, message.ends)
+        await self._api.edit(Sent.parsed(message.provider_id), content)
 
     def may_answer(self, address: str, tap: Tap) -> bool:
         if is_user(address):

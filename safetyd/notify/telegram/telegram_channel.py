@@ -10,7 +10,7 @@ from typing import ClassVar, Final
 
 import anyio
 
-from safetyd.notify.button_channel import PAUSES_S, ButtonChannel, Edit, Tap
+from safetyd.notify.button_channel import PAUSES_S, ButtonChannel, Tap
 from safetyd.notify.channel import (
     ChannelContext,
     Limits,
@@ -20,6 +20,7 @@ from safetyd.notify.channel import (
     Unavailable,
     Undeliverable,
 )
+from safetyd.notify.ended_messages import EndedMessage
 from safetyd.notify.message import Notice
 from safetyd.notify.telegram.bot_api import BotApi, CallbackQuery, Conflict, Update
 from safetyd.notify.telegram.telegram_message import written
@@ -51,11 +52,10 @@ class Telegram(ButtonChannel):
         )
         return Receipt("accepted", str(sent.message_id))
 
-    async def edit(self, edit: Edit) -> None:
-        content = written(edit.notice, self.data(edit.notice), edit.ends)
-        await self._api.edit(
-            chat_id=int(edit.address), message_id=int(edit.provider_id), **content.fields
-        )
+    async def edit(self, message: EndedMessage) -> None:
+        chat, sent = int(message.notice.address), int(message.provider_id)
+        content = written(message.notice, self.data(message.notice), message.ends)
+        await self._api.edit(chat_id=chat, message_id=sent, **content.fields)
 
     async def receive(self) -> None:
         offset: int | None = None

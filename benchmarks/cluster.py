@@ -9,8 +9,8 @@ import anyio
 
 from benchmarks.scale import Bench
 from safetyd.client import Safety
-from tests.cluster.fleet import Fleet, FleetDaemon, running_fleet
-from tests.conftest import RunningDaemon
+from tests.cluster.fleet import Fleet, running_fleet
+from tests.conftest import UNLIMITED, RunningDaemon
 from tests.journeys.test_second_daemon import Shared
 from tests.nats_cluster import NatsCluster
 
@@ -36,27 +36,34 @@ def cluster(bench: Bench) -> None:
 def _on_one(bench: Bench) -> tuple[float, float]:
     with tempfile.TemporaryDirectory(dir=bench.place) as place:
         shared = Shared(Path(place))
-        (Path(place) / "d").mkdir()
-        daemon = RunningDaemon(Path(place) / "d", shared.config)
         try:
-            return anyio.run(_measured, shared.bus.url, shared.agent, bench.scale.round_s)
+            return _decided(Path(place), shared.bus.url, shared.daemon, shared.agent, bench)
         finally:
-            daemon.stop()
             shared.bus.stop()
 
 
 def _on_three(bench: Bench) -> tuple[float, float]:
+    """Measure without the links that tests can cut, which would take time."""
     with tempfile.TemporaryDirectory(dir=bench.place) as place:
-        nodes = NatsCluster(Path(place))
-        seed = nodes.keys.seed_of("agents", "code")
-        nodes.write_accounts()
-        nodes.start()
-        daemon = FleetDaemon("d1", Path(place) / "d1", nodes, {})
+        nodes = NatsCluster(Path(place), linked=False)
         try:
-            return anyio.run(_measured, nodes.url, seed, bench.scale.round_s)
+            nodes.start()
+            url = ",".join(node.url for node in nodes.nodes.values())
+            return _decided(Path(place), url, nodes.keys.daemon, nodes.agent, bench, replicas=3)
         finally:
-            daemon.stop()
             nodes.close()
+
+
+def _decided(
+    place: Path, url: str, key: Path, agent: Path, bench: Bench, replicas: int = 1
+) -> tuple[float, float]:
+    bus = f'[bus]\nurl = "{url}"\nkey_file = "{key}"\n'
+    (place / "d").mkdir()
+    daemon = RunningDaemon(place / "d", f"{UNLIMITED}{bus}[journal]\nreplicas = {replicas}\n")
+    try:
+        return anyio.run(_measured, url, agent, bench.scale.round_s)
+    finally:
+        daemon.stop()
 
 
 async def _measured(url: str, seed: Path, round_s: float) -> tuple[float, float]:

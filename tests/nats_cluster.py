@@ -25,6 +25,7 @@ from safetyd.bus.cluster_config import ACCOUNTS, ROUTES, ClusterNode, node_confi
 from safetyd.bus.keyring import Keyring, seed_in
 from safetyd.bus.nats_client import HardenedClient
 from tests.conftest import safetyd
+from tests.free_ports import free_ports
 from tests.nats_process import SERVER
 from tests.tcp_links import TcpLinks
 
@@ -153,9 +154,12 @@ class Clients:
 
 
 class NatsCluster:
-    """Nodes a, b and c with the accounts that safetyd needs."""
+    """Nodes a, b and c with the accounts that safetyd needs.
 
-    def __init__(self, directory: Path) -> None:
+    If they are not `linked`, the routes between them pass through no links, and cannot be cut.
+    """
+
+    def __init__(self, directory: Path, *, linked: bool = True) -> None:
         self.keys = Keyring(directory / "keys")
         self.keys.make_own()
         self.operator = self.keys.operator
@@ -163,10 +167,13 @@ class NatsCluster:
         self.directory = directory
         self.write_accounts()
         self.links = TcpLinks()
-        self._routes = {(a, b): f"route {a}>{b}" for a, b in permutations(NAMES, 2)}
-        ports = {ends: self.links.add(link) for ends, link in self._routes.items()}
+        ends = tuple(permutations(NAMES, 2))
+        self._routes = {(a, b): f"route {a}>{b}" for a, b in ends if linked}
+        own = dict.fromkeys(NAMES, -1) if linked else dict(zip(NAMES, free_ports(3), strict=True))
+        ports = {(a, b): own[b] for a, b in ends}
+        ports |= {ends: self.links.add(link) for ends, link in self._routes.items()}
         self._cut: set[frozenset[str]] = set()
-        self.nodes = {name: self._prepared(name, ports) for name in NAMES}
+        self.nodes = {name: self._prepared(name, own[name], ports) for name in NAMES}
         self._clients: list[Clients] = []
         self.default = self.clients("anyone")
 
@@ -323,9 +330,9 @@ class NatsCluster:
                 self._cut.discard(frozenset({name, other}))
                 self.links.heal(*links)
 
-    def _prepared(self, name: str, ports: dict[tuple[str, str], int]) -> Node:
+    def _prepared(self, name: str, route_port: int, ports: dict[tuple[str, str], int]) -> Node:
         directory = self.directory / name
-        own = ClusterNode(name=name, host=HOST, port=-1, route_port=-1)
+        own = ClusterNode(name=name, host=HOST, port=-1, route_port=route_port)
         others = [
             ClusterNode(name=other, host=HOST, route_port=ports[name, other])
             for other in NAMES

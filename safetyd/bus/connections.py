@@ -60,7 +60,6 @@ Name = Annotated[
 log = logging.getLogger("safetyd.bus")
 CONNECT_S: Final = 20.0
 AGAIN_S: Final = 0.05
-links_log = logging.getLogger("safetyd.links")
 
 
 class BusFailed(Unusable):
@@ -109,7 +108,7 @@ class Connection:
         return uptime() - self._heard
 
     async def connect(self, url: str, seed: str, canary: str) -> None:
-        """Connect and subscribe to the canaries.
+        """Connect and subscribe to the canaries. Try again until that has succeeded.
 
         If a node of a cluster fails, the next one in the list is tried first, and the failed one
         last.
@@ -135,7 +134,7 @@ class Connection:
         )
         self._canary = canary
         await self.client.handle(canary, self._on_canary)
-        await self.client.flush()
+        await self.settle()
 
     async def first_canary(self, patience_s: float) -> None:
         """Wait until the first canary has returned."""
@@ -255,11 +254,11 @@ class Connections:
         self._server = server
         nodes = servers(url)
         url = ",".join(random.sample(nodes, k=len(nodes)))
-        self.main = await self._connected("main", url, server, stack)
-        self.agents = await self._connected("agents", url, server, stack)
-        self.questions = await self._connected("questions", url, server, stack, QuestionRate())
+        self.main = await self._connected("main", url, stack)
+        self.agents = await self._connected("agents", url, stack)
+        self.questions = await self._connected("questions", url, stack, QuestionRate())
         if self._keyless:
-            self.open = await self._connected("open", url, server, stack)
+            self.open = await self._connected("open", url, stack)
 
     @property
     def nodes(self) -> int:
@@ -295,7 +294,6 @@ class Connections:
         self,
         name: str,
         url: str,
-        server: EmbeddedServer | None,
         stack: AsyncExitStack,
         pace: Callable[[int], float] | None = None,
     ) -> Connection:
@@ -306,17 +304,10 @@ class Connections:
         except (OSError, KeyUnusable) as exc:
             raise Unusable(f"cannot use the daemon's own key: {exc}") from exc
         with anyio.move_on_after(CONNECT_S):
-            while True:
-                try:
-                    await link.connect(url, seed, canary)
-                except (OSError, nats.errors.Error) as exc:
-                    links_log.debug("not connected yet: %s", exc)
-                    if server is not None and server.end:
-                        raise self._failure(f"cannot connect to the bus at {url}") from exc
-                    await anyio.sleep(AGAIN_S)
-                else:
-                    stack.push_async_callback(link.close)
-                    return link
+            await link.connect(url, seed, canary)
+            stack.push_async_callback(link.close)
+            return link
+        await link.close()
         raise self._failure(f"cannot connect to the bus at {url}")
 
     def _failure(self, what: str) -> Unusable:

@@ -2,7 +2,8 @@
 
 nats-py 2.16 silently stops receiving on some inputs that any peer can send: bytes that are not
 UTF-8 in a subject, reply or header, a vertical tab in a protocol line, or a PONG after its flush
-timed out. This client parses strictly, passes bytes to handlers directly, and never queues anything
+timed out. It also leaves a socket open after each attempt to reconnect that the server did not
+answer. This client parses strictly, passes bytes to handlers directly, and never queues anything
 for a later connection. It overrides private methods, so nats-py is pinned exactly.
 `tests/bus/test_nats_client.py` sends it these inputs.
 """
@@ -170,6 +171,15 @@ class HardenedClient(Client):
             return None
         writer: asyncio.StreamWriter | None = getattr(self._transport, "_io_writer", None)
         return None if writer is None or writer.transport.is_closing() else writer
+
+    async def _process_connect_init(self) -> None:
+        try:
+            await super()._process_connect_init()
+        except BaseException:
+            # The next attempt opens another socket, and nobody would close this one.
+            if self._transport is not None:
+                self._transport.close()  # type: ignore[no-untyped-call]
+            raise
 
     async def _process_op_err(self, e: Exception) -> None:
         # Drop data that a frozen server has not read: it must not be handled later.

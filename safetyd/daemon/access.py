@@ -19,10 +19,10 @@ from safetyd.bus.publisher import Replies
 from safetyd.bus.subjects import AGENT_VERBS
 from safetyd.daemon.bus_output import BusOutput
 from safetyd.daemon.config_warnings import config_warnings
+from safetyd.daemon.forwarded_sign_in import ForwardedSignIn
 from safetyd.daemon.health import Health
 from safetyd.daemon.health_report import HealthReport
 from safetyd.daemon.resources import Resources
-from safetyd.daemon.sign_in_relay import SignInRelay
 from safetyd.hosts.request_news import RequestNews
 from safetyd.hosts.unasked_calls import UnaskedCalls
 from safetyd.monitoring.metrics import Metrics
@@ -178,7 +178,7 @@ class OperatorAccess:
             fresh_name() if web.has_names else "",
         )
         self.entrance = Entrance(self.sessions, links, lambda: self.site.web, of.clock)
-        self.relay = SignInRelay(of, self.entrance) if of.server is None else None
+        self.sign_in = ForwardedSignIn(of, self.entrance) if of.server is None else None
         self.runner = CommandRunner(
             of.mailbox,
             parts.stop,
@@ -198,7 +198,7 @@ class OperatorAccess:
                 **handlers,
                 **parts.notifier.handlers,
                 **self.entrance.handlers,
-                **({} if self.relay is None else self.relay.handlers),
+                **({} if self.sign_in is None else self.sign_in.handlers),
             },
             question_limits=of.settings.question_limits,
         )

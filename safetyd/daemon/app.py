@@ -173,8 +173,8 @@ class App:
         with connections.needed():
             await self._access.site.start()
             hook = await agents.hooks.start()
-            if self._peers is not None and self._access.relay is not None:
-                await self._access.relay.hear()
+            if self._peers is not None and self._access.sign_in is not None:
+                await self._access.sign_in.hear()
                 await self._peers.hear()
                 tasks.start_soon(self._peers.run)
             await connections.first_canaries()
@@ -231,8 +231,8 @@ class App:
         with anyio.move_on_after(CLOSE_S, shield=True):
             await self._agents.hooks.stop()
             await self._access.site.stop()
-            if self._peers is not None and self._access.relay is not None:
-                await self._access.relay.leave()
+            if self._peers is not None and self._access.sign_in is not None:
+                await self._access.sign_in.leave()
                 await self._peers.leave()
 
     def take_on_keys(self, by: str) -> list[str]:

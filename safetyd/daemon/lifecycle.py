@@ -143,6 +143,7 @@ class Daemon:
         Nodes of a cluster elect leaders when one of them fails. Until then they may not answer, or
         answer with old facts. So only a problem that lasts ends this daemon.
         """
+        log.warning("make sure that the bus has `sync_interval: always`; safetyd cannot check it")
         patient, failing = False, Failing()
         while not self._told_to_end.is_set():
             try:
@@ -268,7 +269,6 @@ class Daemon:
         problems = reload.take_on_keys("start") + await external_problems(client)
         if problems:
             raise (BusFailed if self._announced else Unusable)("\n".join(problems))
-        log.warning("make sure that the bus has `sync_interval: always`; safetyd cannot check it")
         bucket = CheckpointBucket(client, self._settings.config.journal.replicas)
         await bucket.fetch(self._checkpoints)
         return bucket

@@ -25,10 +25,10 @@ from safetyd.core.events.event import Event, Moment
 from safetyd.core.messages.decision import Decision
 from safetyd.journal.audit import Audit
 from safetyd.journal.journals import MAX_BATCH_BYTES, Append, Journal
-from safetyd.journal.mailbox import STALLED_S, Effects, Envelope, Mailbox
+from safetyd.journal.mailbox import STALLED_S, Effects, Envelope, Mailbox, Question
+from safetyd.journal.question_loop import answer_questions
 
 ALLOW_LEAVES_WITHIN_S: Final = 2.0
-RESTS: Final = 3.0  # a pause lasts this many times as long as the slice before it
 AUDIT_AGAIN_S: Final = 0.25
 SLICE_S: Final = 0.05  # after deciding for this long, the rest of the daemon gets its turn
 # One input produces at most the line of a 64 KiB proposal and a few short lines.
@@ -182,12 +182,8 @@ class CommitLoop:
                 await anyio.lowlevel.checkpoint()
 
     async def answer(self) -> None:
-        """Answer questions forever, with pauses that leave most of the time to agents."""
-        while True:
-            await self.mailbox.wait_for_question()
-            begun = uptime()
-            self._open_question()
-            await anyio.sleep(RESTS * (uptime() - begun))
+        """Answer questions forever."""
+        await answer_questions(self.mailbox, self._engine, self._clock, self._answered)
 
     async def commit(self) -> None:
         """Send batches to the journal forever, each while the previous one is being written."""
@@ -217,17 +213,10 @@ class CommitLoop:
         if concluded := engine.take_conclusions():
             batch.conclusions.append(self._conclude(engine, concluded))
 
-    def _open_question(self) -> None:
-        """Compute one slice of a question, so that proposals wait for at most one slice."""
-        question = self.mailbox.take_question()
-        if question is None:
-            return
-        question.open(self._engine, self._clock.now())
-        if question.done:
-            self._open.envelopes.append(question)
-            self._filled.set()
-        else:
-            self.mailbox.put_back(question)
+    def _answered(self, question: Question) -> None:
+        """Send the answer once everything before it is durable."""
+        self._open.envelopes.append(question)
+        self._filled.set()
 
     def _sent(self, batch: Batch) -> SentBatch:
         frozen = None

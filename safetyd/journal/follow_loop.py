@@ -9,11 +9,11 @@ from collections.abc import Awaitable, Callable
 
 import anyio
 
-from safetyd.clock import Clock, uptime
+from safetyd.clock import Clock
 from safetyd.core.events.event import Event
 from safetyd.core.events.guard_events import Resumed, Stopped
-from safetyd.journal.commit_loop import RESTS
 from safetyd.journal.mailbox import Effects, Envelope, Mailbox
+from safetyd.journal.question_loop import answer_questions
 from safetyd.journal.standby import Standby
 
 log = logging.getLogger("safetyd.standby")
@@ -63,18 +63,13 @@ class FollowLoop:
                     self._open(envelope, tasks)
 
     async def answer(self) -> None:
-        """Answer questions forever, with pauses for the batches of the writer."""
-        while True:
-            await self.mailbox.wait_for_question()
-            begun = uptime()
-            question = self.mailbox.take_question()
-            if question is not None:
-                question.open(self._standby.engine, self._clock.now())
-                if question.done:
-                    question.deliver(late=False)
-                else:
-                    self.mailbox.put_back(question)
-            await anyio.sleep(RESTS * (uptime() - begun))
+        """Answer questions forever."""
+        await answer_questions(
+            self.mailbox,
+            self._standby.engine,
+            self._clock,
+            lambda question: question.deliver(late=False),
+        )
 
     def _open(self, envelope: Envelope, tasks: anyio.abc.TaskGroup) -> None:
         engine = self._standby.engine

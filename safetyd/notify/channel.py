@@ -218,6 +218,11 @@ class ChannelTable(
         return True
 
     @property
+    def app_url(self) -> str:
+        """The address of a web app that shows messages with buttons; empty if there is none."""
+        return ""
+
+    @property
     def reply_risk(self) -> Risk | None:
         """The highest risk that a reply may approve. None: replies cannot approve."""
         return None

@@ -81,9 +81,9 @@ async def exchange(
             ) as response,
         ):
             said = await _beginning(response, most)
-            return HttpAnswer(response.status, said, _retry_after_s(response.headers))
+            return HttpAnswer(response.status, said, retry_after_s(response.headers))
     except (aiohttp.ClientError, TimeoutError, ValueError) as exc:
-        raise _trouble(host_of(url), exc, timeout_s) from None  # its text may contain the URL
+        raise trouble(host_of(url), exc, timeout_s) from None  # its text may contain the URL
 
 
 async def _beginning(response: "aiohttp.ClientResponse", most: int) -> str:
@@ -95,7 +95,7 @@ async def _beginning(response: "aiohttp.ClientResponse", most: int) -> str:
     return said[:most].decode("utf-8", "replace")
 
 
-def _retry_after_s(headers: Mapping[str, str]) -> float | None:
+def retry_after_s(headers: Mapping[str, str]) -> float | None:
     """Return `Retry-After` in seconds, given as seconds or as a date."""
     given = headers.get("Retry-After", "").strip()
     if given.isascii() and given.isdigit():
@@ -107,7 +107,7 @@ def _retry_after_s(headers: Mapping[str, str]) -> float | None:
     return max(0.0, (until.astimezone(UTC) - now.astimezone(UTC)).total_seconds())
 
 
-def _trouble(host: str, exc: Exception, timeout_s: float) -> Exception:
+def trouble(host: str, exc: Exception, timeout_s: float) -> Exception:
     """Return the channel's error for a request without a response."""
     import aiohttp  # noqa: PLC0415 - see above
 
@@ -131,7 +131,7 @@ def _reason(exc: "aiohttp.ClientConnectorError | aiohttp.ClientSSLError") -> str
 
 
 def _refusal(host: str, answer: HttpAnswer, secrets: Sequence[str]) -> Exception:
-    status, said = answer.status, _struck(answer.said, secrets)
+    status, said = answer.status, without_secrets(answer.said, secrets)
     why = f"{host} answered {status}{f': {said}' if said else ''}"
     if status in _LATER or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return Unavailable(why, retry_after_s=answer.retry_after_s)
@@ -142,7 +142,7 @@ def _refusal(host: str, answer: HttpAnswer, secrets: Sequence[str]) -> Exception
     return Undeliverable(why)
 
 
-def _struck(said: str, secrets: Sequence[str]) -> str:
+def without_secrets(said: str, secrets: Sequence[str]) -> str:
     """Return one short printable line without secrets."""
     for secret in filter(None, secrets):
         said = said.replace(secret, "[secret]")

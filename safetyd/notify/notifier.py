@@ -168,6 +168,12 @@ class Notifier:
         for table in CHANNELS.values():
             yield from table.hooks(self._context, carry_out)
 
+    def app_urls(self) -> Iterator[str]:
+        """Yield the addresses of web apps in which recipients can press buttons of messages."""
+        for _, table in self._settings.tables.notifications.channels():
+            if table.usable and table.app_url:
+                yield table.app_url
+
     async def _open_channels(self, only: Iterable[str] | None) -> Mapping[str, Channel]:
         """Open these channels, or all that are configured."""
         names = self._settings.channels if only is None else only

@@ -24,6 +24,11 @@ def in_bytes(text: str) -> int:
     return len(text.encode("utf-8", "replace"))
 
 
+def in_units(text: str) -> int:
+    """Return the number of UTF-16 code units, in which chat services count."""
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
 def fitted(
     notice: Notice, template: str, most: int, size: Size = len
 ) -> tuple[str, tuple[SingleCard, ...]]:

@@ -1,6 +1,6 @@
 """Reads forms, with size limits, and checks that our own page sent them."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from http import HTTPStatus
 from ipaddress import ip_address
 from typing import Final
@@ -54,6 +54,12 @@ def is_foreign(request: web.Request, public_origin: str) -> bool:
     return origin not in ours
 
 
+def app_origin(request: web.Request, origins: Collection[str]) -> str:
+    """Return the origin of the page that sent a form, if it is one of these; otherwise ""."""
+    origin = request.headers.get("Origin", "")
+    return origin if origin.lower() in origins else ""
+
+
 async def read_fields(request: web.Request) -> dict[str, str]:
     """Return the fields of a form, each with its first value."""
     form = await read_form(request, MAX_BODY, MAX_FIELDS)
@@ -100,7 +106,14 @@ def caller(request: web.Request, *, proxied: bool) -> str:
         return remote
 
 
-def answer_form(fields: Mapping[str, str], *, cookie: str = "", peer: str, relay: str = "") -> Form:
+def answer_form(
+    fields: Mapping[str, str],
+    *,
+    cookie: str = "",
+    peer: str,
+    relay: str = "",
+    foreign: bool = False,
+) -> Form:
     """Return an answer. `peer` says where it came from."""
     said = _SAID.get(fields.get("v", ""))
     if said is None:
@@ -113,6 +126,7 @@ def answer_form(fields: Mapping[str, str], *, cookie: str = "", peer: str, relay
         cookie=cookie,
         peer=marked(f"relay {relay}: {peer}" if relay else peer, "?")[:PEER_CHARS].strip(),
         relay=relay,
+        foreign=foreign,
     )
 
 

@@ -3,6 +3,9 @@
 A denial needs only the button. An approval also needs the code from the notification or a paired
 browser, because mail scanners follow links and press buttons.
 
+A message can have buttons that send the form without the page. Such a form has the nonce of its
+button, which is valid for one answer to one request. To approve, it needs the code like any other.
+
 The owner of a relay sees what browsers send through it. So an approval through a relay needs all
 six digits of the code, which is valid for one request, and no pairing counts. A denial through a
 relay uses no code, so that nobody types one there unless they approve.
@@ -15,6 +18,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from safetyd.cards.request_details import short_digest
 from safetyd.core.approvals.assurance import Given, NotTaken, taken
 from safetyd.core.approvals.request import Request
 from safetyd.core.engine.engine_state import EngineState
@@ -55,6 +59,7 @@ class Form(NamedTuple):
     cookie: str
     peer: str
     relay: str = ""  # the relay that sent the form, if any
+    foreign: bool = False  # a page of an app sent it, which may only press buttons of messages
 
     @property
     def approves(self) -> bool:
@@ -125,14 +130,15 @@ class LinkAnswers:
     def _tested(
         self, token_id: bytes, link: SentLink, form: Form, moment: Moment
     ) -> Carried[Answer]:
-        if not self._signer.nonce_ok(token_id, form.nonce, moment.at):
+        if not self._is_ours(token_id, form, "", moment.at):
             return _told("stale")
         self._used(link.delivery, moment.at)
         return _told("tested")
 
     def _refusal(self, attempt: Attempt) -> Outcome | None:
         """Return why a form is refused, or None."""
-        if not self._signer.nonce_ok(attempt.token_id, attempt.form.nonce, attempt.at.at):
+        digest = short_digest(attempt.request.asked.digest)
+        if not self._is_ours(attempt.token_id, attempt.form, digest, attempt.at.at):
             return "stale"
         if attempt.at.at >= attempt.link.expires:
             return "over"
@@ -144,6 +150,12 @@ class LinkAnswers:
         # Messages show fewer digits only if no relay has a key.
         short = is_code(form.code) and len(form.code) < MOST_DIGITS
         return "short_code" if short else None
+
+    def _is_ours(self, token_id: bytes, form: Form, digest: str, at: datetime) -> bool:
+        """Return whether our page made the form, or a message had it as a button."""
+        if self._signer.button_ok(token_id, form.said, digest, form.nonce):
+            return True
+        return not form.foreign and self._signer.nonce_ok(token_id, form.nonce, at)
 
     def _settled(self, engine: EngineState, attempt: Attempt) -> Carried[Answer]:
         request, assurance = attempt.request, self._assurance(engine, attempt)

@@ -1,12 +1,12 @@
 """The pages of decision links: `/d/TOKEN`.
 
-GET and HEAD change nothing. Only a POST from our own page answers. Tokens are never logged or
-repeated.
+GET and HEAD change nothing. Only a POST from our own page, or from a button in a message, answers.
+Tokens are never logged or repeated.
 """
 
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from http import HTTPStatus
 from typing import Final
 
@@ -19,6 +19,7 @@ from safetyd.web.forms import (
     COOKIE,
     FormRefused,
     answer_form,
+    app_origin,
     caller,
     is_foreign,
     origin_of,
@@ -40,7 +41,10 @@ log = logging.getLogger("safetyd.web")
 
 
 class LinkHandler:
-    """`public_url` is the base URL of links, or empty if they lead to the listener itself."""
+    """`public_url` is the base URL of links, or empty if they lead to the listener itself.
+
+    `apps` returns the origins of web apps that show messages with buttons.
+    """
 
     def __init__(
         self,
@@ -48,6 +52,7 @@ class LinkHandler:
         clock: Clock,
         *,
         public_url: str = "",
+        apps: Callable[[], Collection[str]] = tuple,
         now: Callable[[], float] = uptime,
     ) -> None:
         self._pages = pages
@@ -56,6 +61,7 @@ class LinkHandler:
         self._throttle = Throttle(now)
         self._proxied = bool(public_url)
         self._origin = origin_of(public_url)
+        self._apps = apps
         self._headers = page_headers(public_url)
         self._paired: dict[str, None] = {}  # used pairing links
         self.counts: Counter[str] = Counter()  # responses, by method and status
@@ -114,17 +120,22 @@ class LinkHandler:
         if token_id is None and self._recipient_of(token) is None:
             raise UnknownLink
         _allowed(self._throttle.answer(token_id or token.encode()))
-        if is_foreign(request, self._origin):
+        app = app_origin(request, self._apps()) if token_id else ""
+        if not app and is_foreign(request, self._origin):
             raise FormRefused(result_pages.foreign())
         fields = await read_fields(request)
         if token_id is None:
             return await self._pair(token, fields, self._caller(request))
         form = answer_form(
             fields,
-            cookie=request.cookies.get(COOKIE, ""),
+            cookie="" if app else request.cookies.get(COOKIE, ""),
             peer=peer_of(request, self._caller(request)),
+            foreign=bool(app),
         )
-        return self._page(await self._pages.settle(token_id, form))
+        response = self._page(await self._pages.settle(token_id, form))
+        if app:  # otherwise the app reports an error, although the answer is recorded
+            response.headers.update({"Access-Control-Allow-Origin": app, "Vary": "Origin"})
+        return response
 
     def _caller(self, request: web.Request) -> str:
         return caller(request, proxied=self._proxied)

@@ -22,6 +22,7 @@ from safetyd.notify.notifier import Notifier
 from safetyd.operators.contract.history_contract import CommitAnswer, CommitQuestion
 from safetyd.web.api import Api
 from safetyd.web.engine_gateway import EngineGateway
+from safetyd.web.forms import origin_of
 from safetyd.web.http_server import FrontPage, Guest, Health, Listener, Routes, Serves, Vitals
 from safetyd.web.link_handler import LinkHandler
 from safetyd.web.link_pages import LinkPages, no_history
@@ -72,7 +73,12 @@ class Site:
             used=notifier.link_used,
             ask=ask,
         )
-        decisions = LinkHandler(self.link_pages, clock, public_url=public)
+        decisions = LinkHandler(
+            self.link_pages,
+            clock,
+            public_url=public,
+            apps=lambda: {origin_of(url) for url in notifier.app_urls()},
+        )
         _check(bearer)
         vitals = Vitals(metrics, gateway.mailbox, alive, ready)
         own = [vitals.routes, Api(bearer, gateway, api, guest).routes, *room]

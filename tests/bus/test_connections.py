@@ -3,9 +3,10 @@ from pathlib import Path
 
 import anyio
 import pytest
+from nats.aio.subscription import Subscription
 
 from safetyd.bus.connections import CLOSE_S, BusConfig, Connection
-from safetyd.bus.nats_client import pub
+from safetyd.bus.nats_client import Handler, pub
 from safetyd.bus.subjects import Subjects
 from safetyd.clock import uptime
 from tests.bus.server_rig import Embedded, singing
@@ -82,6 +83,28 @@ async def test_connection_retries_until_the_server_starts(
     assert link.client.is_connected
     await link.close()
     server.stop()
+
+
+async def test_connection_that_is_lost_while_it_subscribes_connects_again(
+    server: Embedded, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "safetyd.bus")
+    link = Connection("test", list[str]().append)
+    subscribe = link.client.handle
+
+    async def freeze_and_subscribe(subject: str, handler: Handler) -> Subscription:
+        server.freeze()
+        return await subscribe(subject, handler)
+
+    monkeypatch.setattr(link.client, "handle", freeze_and_subscribe)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(link.connect, server.url, server.seed, Subjects().canary("test"))
+        await until(lambda: "bus test: disconnected" in caplog.messages)
+        server.thaw()
+    await link.first_canary(5)
+
+    assert link.client.stats["reconnects"] == 1
+    await link.close()
 
 
 async def test_old_canary_does_not_count(server: Embedded) -> None:

@@ -19,6 +19,7 @@ from safetyd.notify.desktop.desktop_content import rendered
 from safetyd.notify.email.mail_channel import mail
 from safetyd.notify.message import Notice, Privacy
 from safetyd.notify.ntfy.channel import publication
+from safetyd.notify.slack.slack_message import written as slack
 from safetyd.notify.sms.gsm import BASIC, EXTENDED, normalise, septets
 from safetyd.notify.sms.sms_text import MOST, text_of
 from safetyd.notify.telegram.telegram_message import written as telegram
@@ -39,7 +40,7 @@ class Shown(NamedTuple):
     approves: bool
 
 
-def channel(notice: Notice, name: str) -> Shown:  # noqa: PLR0911 - a place each
+def channel(notice: Notice, name: str) -> Shown:  # noqa: PLR0911, PLR0915 - a place each
     match name:
         case "mail text" | "mail HTML":
             message = mail(notice, "safetyd@example.com", "host")
@@ -52,9 +53,11 @@ def channel(notice: Notice, name: str) -> Shown:  # noqa: PLR0911 - a place each
             assert (BASIC | EXTENDED).issuperset(text)
             return Shown(text, bool(re.search(rf"code {CODE}|A {CODE}|safetyd approve", text)))
         case "ntfy":
-            sent = publication(notice, "topic")
+            sent = publication(notice, "topic", lambda *_: "")
             assert len(sent.message.encode()) <= 4095
-            return Shown(f"{sent.title}\n{sent.message}", _offers(sent.message))
+            labels = [button.label for button in sent.actions]
+            offered = "Approve" in labels or _offers(sent.message)
+            return Shown(f"{sent.title}\n{sent.message}", offered)
         case "chat":
             said_ = written(notice, marked=False)
             assert len(said_.body) <= 1900
@@ -64,6 +67,10 @@ def channel(notice: Notice, name: str) -> Shown:  # noqa: PLR0911 - a place each
             told = telegram(notice, lambda does, ref: does + ref)
             labels = [button.text for row in told.keyboard for button in row]
             return Shown(told.text, "Approve" in labels or _offers(told.text))
+        case "slack":
+            posted = slack(notice, lambda does, ref: does + ref)
+            names = [button.label for row in posted.rows for button in row]
+            return Shown(posted.text, "Approve" in names or _offers(posted.text))
         case "desktop":
             desk = rendered(notice)
             assert len(desk.body) <= 240
@@ -104,7 +111,9 @@ def missing(
     ]
 
 
-CHANNELS = ("mail text", "mail HTML", "sms", "ntfy", "chat", "telegram", "desktop", "webhook")
+CHANNELS = (
+    *("mail text", "mail HTML", "sms", "ntfy", "chat", "telegram", "slack", "desktop", "webhook"),
+)
 
 
 def asked(**fields: Any) -> tuple[ComposeRig, Request]:
@@ -114,9 +123,13 @@ def asked(**fields: Any) -> tuple[ComposeRig, Request]:
 
 
 def message(rig: ComposeRig, name: str) -> Notice:
-    wanted = {"mail text": "email", "mail HTML": "email", "chat": "team", "telegram": "team"}.get(
-        name, name
-    )
+    wanted = {
+        "mail text": "email",
+        "mail HTML": "email",
+        "chat": "team",
+        "telegram": "team",
+        "slack": "team",
+    }.get(name, name)
     (delivery,) = (due for due in rig.passes() if due.channel == wanted)
     return rig.says(delivery)
 

@@ -81,19 +81,29 @@ def one_writer_at_a_time(batches: Sequence[WrittenBatch]) -> None:
 
 
 def each_id_decided_once(events: Iterable[Event]) -> None:
-    """Check that a repeated id is decided again only after its allow has expired.
+    """Check that a repeated id is decided again only for a reason.
 
-    The clocks of two daemons may differ by as long as an allow is valid.
+    Its allow has expired, or its request was approved before a late copy of the proposal arrived.
     """
-    valid = timedelta(seconds=DecisionsConfig().ttl_s)
     decided: dict[tuple[str, str], Decided] = {}
     for event in events:
         if isinstance(event, Decided) and event.first:
             known = decided.get((event.agent, event.id))
-            assert known is None or (known.decision is ALLOW and event.at >= known.at + valid), (
-                f"events {known.seq} and {event.seq} both decide {event.id}"
+            assert known is None or _has_expired(known, event) or _is_approved(known, event), (
+                f"both decide {event.id}: {known} and {event}"
             )
             decided[event.agent, event.id] = event
+
+
+def _has_expired(known: Decided, event: Decided) -> bool:
+    # The clocks of two daemons may differ by as long as an allow is valid.
+    valid = timedelta(seconds=DecisionsConfig().ttl_s)
+    return known.decision is ALLOW and event.at >= known.at + valid
+
+
+def _is_approved(known: Decided, event: Decided) -> bool:
+    asked, used = known.asks, event.uses
+    return asked is not None and used is not None and asked.request_id == used.request_id
 
 
 def answers_are_recorded(

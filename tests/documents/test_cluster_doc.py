@@ -4,11 +4,9 @@ import configparser
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +15,7 @@ import pytest
 from tests.checkout import ROOT
 from tests.conftest import RunningDaemon, environment
 from tests.documents.document_blocks import noted_block
+from tests.free_ports import free_ports
 from tests.journeys.agents import until
 from tests.nats_process import SERVER
 
@@ -24,14 +23,6 @@ CLUSTER: Final = ROOT / "docs/cluster.md"
 NODES: Final = ("a", "b", "c")
 DAEMONS: Final = ("a", "b")
 WEB: Final = "\n[web]\nport = 0\n"
-
-
-def free_ports(count: int) -> list[int]:
-    with ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
 
 
 class Machines:

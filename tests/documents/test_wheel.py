@@ -23,7 +23,7 @@ account_sid = "AC0"
 auth_token_file = "twilio.token"
 """
 CHAT = '[[notifications.apprise]]\nname = "team"\nurl_file = "team.url"\n'
-LEFT_OUT = {"twilio": "sms", "apprise": "chat", "textual": "tui"}
+LEFT_OUT = {"twilio": "sms", "slack_sdk": "slack", "apprise": "chat", "textual": "tui"}
 PROPOSE = """
 from safetyd.client import SyncSafety
 
@@ -257,7 +257,7 @@ def test_an_exporter_without_its_driver_says_what_to_install(
 def test_the_server_extra_and_the_base_do_not_overlap() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
-    extras = ["daemon", "server", "sms", "chat", "rota", "tui", "mcp", "postgres", *FRAMEWORKS]
+    extras = ["daemon", "server", "sms", "slack", "chat", "rota", "tui", "mcp", "postgres", *FRAMEWORKS]
     assert list(project["optional-dependencies"]) == extras
     assert not set(project["dependencies"]) & set(project["optional-dependencies"]["server"])
 

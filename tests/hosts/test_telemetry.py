@@ -28,7 +28,7 @@ TAKEN = Answered(200, {})
 
 @pytest.fixture(scope="module")
 def daemon(start_module_daemon: StartDaemon) -> RunningDaemon:
-    return start_module_daemon('[hosts]\nunasked = "tell"\n')
+    return start_module_daemon('[hosts]\nunasked = "tell"\nwait_s = 0\n')
 
 
 def send(daemon: RunningDaemon, agent: str, sent: list[Sent]) -> None:

@@ -1,7 +1,6 @@
 """A relay in its own process, on an external bus with the printed accounts, and its daemon."""
 
 import json
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -19,6 +18,7 @@ from safetyd.console.terminal_text import CTRL_C
 from safetyd.core.events.request_events import Answered
 from tests.bus.peer import Peer
 from tests.conftest import RunningDaemon, environment, safetyd
+from tests.free_ports import free_ports
 from tests.journeys.asking_agent import Asker
 from tests.journeys.audit_record import events
 from tests.journeys.delivery_targets import Targets, until
@@ -109,7 +109,7 @@ class RelayRig:
         printed = safetyd("nats-config", "--data-dir", str(data_dir))
         (directory / "accounts.conf").write_text(printed.stdout)
         self.bus = NatsProcess(directory, SERVER.format(store=directory / "store"))
-        self.url = f"http://127.0.0.1:{free_port()}"
+        self.url = f"http://127.0.0.1:{free_ports(1)[0]}"
         settings = CONFIG.format(bus=self.bus.url, key=self.keys.daemon, public=self.url)
         self.daemon = RunningDaemon(directory, settings + targets.configure(directory))
         self.relay = self.start_relay()
@@ -173,12 +173,6 @@ def fetch(url: str, form: Mapping[str, str] | None = None, **headers: str) -> Sh
     except HTTPError as exc:
         with exc:
             return Shown(exc.code, exc.read().decode(), dict(exc.headers))
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 @contextmanager

@@ -35,6 +35,7 @@ class Shared:
     def __init__(self, directory: Path) -> None:
         keys = Keyring(directory / "keys")
         keys.make_own()
+        self.daemon = keys.daemon
         self.operator = keys.operator
         self.agent = keys.add("agents", "code")
         printed = safetyd("nats-config", "--data-dir", str(directory))

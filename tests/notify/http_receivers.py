@@ -84,8 +84,11 @@ async def receiving(
         await runner.cleanup()
 
 
-def ntfy(token: str = "") -> Reacts:
-    """Return what reacts as an ntfy server does to a publication in JSON."""
+def ntfy(token: str = "", *, updates: bool = False) -> Reacts:
+    """Return what reacts as an ntfy server does to a publication in JSON.
+
+    `updates`: as servers since 2.16, which can update a message.
+    """
 
     def react(post: Post) -> Reaction:
         if token and post.headers.get("Authorization") != f"Bearer {token}":
@@ -95,7 +98,8 @@ def ntfy(token: str = "") -> Reacts:
             return Reaction(400, body=b'{"code":40011,"http":400,"error":"invalid request"}')
         if len(sent.get("actions", ())) > NTFY_ACTIONS or sent["priority"] not in range(1, 6):
             return Reaction(400, body=b'{"code":40018,"http":400,"error":"invalid request"}')
-        answer = {"id": "xE73Iyuabi", "time": 1, "event": "message", "message": sent["message"]}
+        sequence = {"sequence_id": sent["sequence_id"]} if updates else {}
+        answer = {"id": "xE73Iyuabi"} | sequence | {"event": "message", "message": sent["message"]}
         return Reaction(body=msgspec.json.encode(answer))
 
     return react

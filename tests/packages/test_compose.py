@@ -4,14 +4,13 @@ import json
 import os
 import re
 import signal
-import socket
 import stat
 import subprocess
 import tomllib
 import urllib.request
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +22,7 @@ from safetyd.daemon.config import load
 from tests.checkout import ROOT
 from tests.documents.test_grafana_dashboard import DASHBOARD
 from tests.documents.test_prometheus_alerts import promtool
+from tests.free_ports import free_ports
 from tests.journeys.agents import until
 from tests.nats_process import SERVER
 from tests.packages.compose_file import (
@@ -166,14 +166,6 @@ def test_grafana_finds_the_dashboard_and_prometheus() -> None:
 
 
 # -- what it starts --------------------------------------------------------------------------------
-
-
-def free_ports(number: int) -> list[int]:
-    with ExitStack() as stack:
-        opened = [stack.enter_context(closing(socket.socket())) for _ in range(number)]
-        for one in opened:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in opened]
 
 
 def fetched(url: str) -> bytes:

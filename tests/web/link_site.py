@@ -1,7 +1,7 @@
 """Decision links over a real engine and real HTTP, at a time that a test sets."""
 
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import NamedTuple
@@ -10,6 +10,7 @@ import aiohttp
 import anyio
 from aiohttp import web
 
+from safetyd.cards.request_details import short_digest
 from safetyd.clock import Clock
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.event import Moment
@@ -84,7 +85,11 @@ class LinkSite:
     """Letters are opened only while it is at work."""
 
     def __init__(
-        self, policy: Policy | None = None, public_url: str = "", ask: Ask = no_history
+        self,
+        policy: Policy | None = None,
+        public_url: str = "",
+        ask: Ask = no_history,
+        apps: Sequence[str] = (),
     ) -> None:
         self.queue = QueueStory(policy)
         self.clock = HandClock()
@@ -108,7 +113,11 @@ class LinkSite:
             ask=ask,
         )
         self.decisions = LinkHandler(
-            self.link_pages, self.clock, public_url=public_url, now=lambda: self.steady
+            self.link_pages,
+            self.clock,
+            public_url=public_url,
+            apps=lambda: apps,
+            now=lambda: self.steady,
         )
 
     @property
@@ -197,6 +206,15 @@ class LinkSite:
         """Answer as the page would."""
         data = {"v": answer, "n": self.nonce(token), "c": code, **fields}
         return await self.hears("POST", token, data=data)
+
+    def button(self, token: str, request_id: str, value: str, code: str = "") -> dict[str, str]:
+        """Return the form of a button in the message with this link."""
+        token_id, request = self.signer.check(token), self.engine.approvals.find(request_id)
+        assert token_id is not None
+        assert request is not None
+        said = {"approve": "approved", "deny": "denied"}[value]
+        nonce = self.signer.button(token_id, said, short_digest(request.asked.digest))
+        return {"v": value, "n": nonce, "c": code}
 
     def answers(self) -> list[Answered]:
         return [event for event in self.queue.journal if isinstance(event, Answered)]

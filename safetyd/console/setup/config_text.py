@@ -28,7 +28,7 @@ _not_in_names = re.compile(r"[^A-Za-z0-9_-]+")
 
 def config_text(answers: Answers) -> str:
     """Return the content of the configuration file."""
-    parts = (_profile(answers), _project(answers.root), _telling(answers))
+    parts = (_profile(answers), _project(answers), _telling(answers))
     return "\n".join((_HEAD, *("".join(f"{line}\n" for line in part) for part in parts), _FOOT))
 
 
@@ -45,8 +45,9 @@ def _profile(answers: Answers) -> Iterator[str]:
     yield _setting("profile", answers.profile)
 
 
-def _project(root: Path | None) -> Iterator[str]:
+def _project(answers: Answers) -> Iterator[str]:
     """Yield the section of the project or, if there is none, an example in comments."""
+    root, checks = answers.root, answers.checks
     if root is None:
         yield "# [projects.web]            # a folder that agents work in, and its name"
         yield '# root = "/srv/web"         # actions outside of it need approval'
@@ -57,6 +58,8 @@ def _project(root: Path | None) -> Iterator[str]:
     yield _setting("root", str(root), "actions outside of it need approval")
     yield _setting("default", value=True, comment="also for proposals that name no `project`")
     yield '# agents = ["code"]         # looser rules apply only to these agents'
+    yield "# Commands that need no approval, also with files or options that only select tests."
+    yield _setting("checks", list(checks)) if checks else '# checks = ["pytest"]'
 
 
 def _telling(answers: Answers) -> Iterator[str]:

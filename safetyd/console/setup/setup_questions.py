@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from safetyd.console.render.layout import indented
 from safetyd.console.render.profiles import PASSES
+from safetyd.console.setup.project_checks import project_checks
 from safetyd.console.terminal_text import plain
 from safetyd.core.action_types import Profile
 from safetyd.host import is_this_machine, session_bus
@@ -38,10 +39,11 @@ _SECURITIES: Final = click.Choice(tuple(_PORTS))
 
 
 class Answers(msgspec.Struct, frozen=True, kw_only=True):
-    """The answers: profile, project folder, and how operators are notified."""
+    """The answers: profile, project folder and checks, and how operators are notified."""
 
     profile: Profile = "coding"
     root: Path | None = None  # of the project
+    checks: tuple[str, ...] = ()  # commands of the project that need no approval
     desktop: DesktopConfig = DesktopConfig(enabled=False)
     email: EmailConfig = EmailConfig()
 
@@ -55,7 +57,10 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True):
 
 def proposed() -> Answers:
     """Return the defaults for the current directory and machine."""
-    return Answers(root=_repository(Path.cwd()), desktop=DesktopConfig(enabled=bool(session_bus())))
+    root = _repository(Path.cwd())
+    checks = project_checks(root) if root else ()
+    desktop = DesktopConfig(enabled=bool(session_bus()))
+    return Answers(root=root, checks=checks, desktop=desktop)
 
 
 def on_a_desktop() -> DesktopConfig:
@@ -89,8 +94,9 @@ def ask(proposed: Answers) -> Answers:
     _say("Three questions. Press Enter for the default in brackets, Ctrl-C to cancel.")
     profile = _ask_profile(proposed.profile)
     root = _ask_root(proposed.root)
+    checks = _ask_checks(project_checks(root)) if root else ()
     told = _ask_told(proposed.told)
-    answers = Answers(profile=profile, root=root)
+    answers = Answers(profile=profile, root=root, checks=checks)
     if told == "mail":
         answers = replace(answers, email=_ask_mail())
     elif told == "desktop":
@@ -113,6 +119,16 @@ def _ask_root(default: Path | None) -> Path | None:
         "   Folder", default=str(default or NONE), value_proc=_folder, err=True
     )
     return root
+
+
+def _ask_checks(found: tuple[str, ...]) -> tuple[str, ...]:
+    """Ask whether agents may run the tests, linters and builds that the project declares."""
+    if not found:
+        return ()
+    _say("   The project's files declare these tests, linters and builds:")
+    _say(f"     {', '.join(found)}")
+    allowed = click.confirm("   Allow them without approval?", default=True, err=True)
+    return found if allowed else ()
 
 
 def _folder(typed: str) -> Path | None:

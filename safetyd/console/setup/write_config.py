@@ -141,7 +141,10 @@ def _beside(place: ConfigPlace, config: Config) -> Iterator[str]:
 
 def _facts(place: ConfigPlace, answers: Answers) -> dict[str, object]:
     root = answers.root
-    project = {"name": project_name(root), "root": str(root)} if root else None
+    project = None
+    if root is not None:
+        checks = list(answers.checks)
+        project = {"name": project_name(root), "root": str(root), "checks": checks}
     return {
         "file": str(place.path),
         "profile": answers.profile,
@@ -159,6 +162,7 @@ def _told(
         (
             ("profile", f"{answers.profile}: {PASSES[answers.profile]}"),
             ("project", f"{project_name(root)} in {plain(root, MAX_PATH_CHARS)}" if root else NONE),
+            *([("checks", ", ".join(answers.checks))] if answers.checks else ()),
             ("notify", TOLD[answers.told]),
         )
     )

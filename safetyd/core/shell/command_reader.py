@@ -155,7 +155,10 @@ class CommandReader:
         assert self._table is not None  # noqa: S101 - callers check `reads` first
         known = self._projects.get(proposal.project or "", self._base)
         project = project_of(known.root, proposal.cwd or "")
-        return self._judge(proposal.text, self._table, project, known.checks)
+        # Without a root, an absolute folder that the agent chose is not known to be the project.
+        anywhere = not known.root and (proposal.cwd or "").startswith("/")
+        checks = () if anywhere else known.checks
+        return self._judge(proposal.text, self._table, project, checks)
 
 
 def _is_in_terminal(proposal: Proposal) -> bool:

@@ -5,6 +5,7 @@ from typing import Final
 
 import msgspec
 
+from safetyd.core.shell.declared_checks import declared
 from safetyd.core.shell.places import Project
 from safetyd.core.shell.programs import Table
 from safetyd.core.shell.readers import READERS
@@ -16,7 +17,6 @@ from safetyd.core.shell.tree import syntax
 from safetyd.core.shell.tree.syntax import NotAnalysable
 
 NOWHERE: Final = Project()
-_NONE: Final[frozenset[tuple[str, ...]]] = frozenset()
 
 
 class Reading(msgspec.Struct, frozen=True, gc=False):
@@ -36,13 +36,13 @@ def read(
 ) -> Reading:
     """Analyse a command. If it cannot be analysed, a finding says why.
 
-    `checks` are commands that the project declares. A command is allowed if it is identical to one.
+    `checks` are commands that the project declares; see `declared_checks`.
     """
     trace = Trace(text)
     try:
         syntax.check(text)
-        declared = frozenset([tuple(check.split()) for check in checks]) if checks else _NONE
-        Commands(table, READERS, trace, declared).read(text, Scope(project))
+        known = declared(tuple(checks), table) if checks else None
+        Commands(table, READERS, trace, known).read(text, Scope(project))
     except NotAnalysable as exc:
         trace.findings.append(_unreadable(text, str(exc)))
         return Reading(tuple(trace.findings), text)

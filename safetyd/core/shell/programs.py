@@ -141,14 +141,47 @@ class Program:
         return not isinstance(self.row, ShippedRow) or self.row.package
 
 
+class OptionSet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Options that may follow a check, by the kind of their value."""
+
+    flags: Names = ()
+    numbers: Names = ()
+    words: Names = ()
+    names: Names = ()  # of packages, modules and rules
+    texts: Names = ()  # any text
+    files: Names = ()  # of the project
+    reports: Names = ()  # files of the project that the program writes
+    settings: bool = False  # NAME=number may follow
+    single: bool = False  # long options start with one hyphen
+
+
+CheckArguments = Literal["", "files", "paths", "packages", "names"]
+
+
+class CheckRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The words that may follow checks that begin with certain words."""
+
+    begins: Names
+    options: Names = ()  # option sets
+    after: Names = ()  # option sets for the words after `--`
+    # Files of the project; the same, but no plain words; packages of Go; names of tests.
+    arguments: CheckArguments = ""
+
+
 class Table:
-    """All known programs."""
+    """All known programs, and the words that may follow a check."""
 
     def __init__(
-        self, programs: Mapping[str, Program], lists: Mapping[str, frozenset[str]]
+        self,
+        programs: Mapping[str, Program],
+        lists: Mapping[str, frozenset[str]],
+        checks: tuple[CheckRow, ...] = (),
+        option_sets: Mapping[str, OptionSet] = {},
     ) -> None:
         self._programs = programs
         self.lists = lists
+        self.checks = checks
+        self.option_sets = option_sets
 
     def find(self, name: str) -> Program | None:
         """Return a program by name, ignoring versions as in `python3.12` and `clang-format-18`."""
@@ -166,7 +199,7 @@ class Table:
         if not rows:
             return self
         added = {name: Program(name, row) for name, row in rows.items()}
-        return Table({**self._programs, **added}, self.lists)
+        return Table({**self._programs, **added}, self.lists, self.checks, self.option_sets)
 
 
 class ShippedRow(Row, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -177,6 +210,8 @@ class ShippedRow(Row, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Shipped(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     lists: dict[str, Names] = {}
     programs: tuple[ShippedRow, ...] = ()
+    checks: tuple[CheckRow, ...] = ()
+    option_sets: dict[str, OptionSet] = {}
 
 
 @functools.cache
@@ -187,14 +222,19 @@ def shipped() -> Table:
     for row in shipped.programs:
         made = Program(row.names[0], row)
         programs |= {name: made.named(name) for name in row.names}
-    return Table(programs, {name: frozenset(listed) for name, listed in shipped.lists.items()})
+    lists = {name: frozenset(listed) for name, listed in shipped.lists.items()}
+    return Table(programs, lists, shipped.checks, shipped.option_sets)
 
 
 @functools.cache
 def shipped_rows() -> Shipped:
     tables = [msgspec.convert(tomllib.loads(source), Shipped) for source in _sources()]
-    lists = {name: listed for table in tables for name, listed in table.lists.items()}
-    return Shipped(lists=lists, programs=tuple(row for table in tables for row in table.programs))
+    return Shipped(
+        lists={name: listed for table in tables for name, listed in table.lists.items()},
+        programs=tuple(row for table in tables for row in table.programs),
+        checks=tuple(row for table in tables for row in table.checks),
+        option_sets={name: each for table in tables for name, each in table.option_sets.items()},
+    )
 
 
 @functools.cache

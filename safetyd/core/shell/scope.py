@@ -4,10 +4,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
 from tree_sitter import Node
 
 from safetyd.core.shell.places import UNKNOWN, Place, Project, place
-from safetyd.core.shell.reading import Blank, Finding, word_set
+from safetyd.core.shell.reading import Blank, Effect, Finding, word_set
 from safetyd.core.shell.tree.syntax import NotAnalysable, text_of
 from safetyd.core.shell.words import COMMAND, UNKNOWN_TEXT, Flow, Word
 
@@ -240,6 +241,17 @@ class Trace:
         if len(self.findings) >= MAX_FINDINGS:
             raise NotAnalysable("it does too many things")
         self.findings.append(finding)
+
+    def allow(self, start: int, why: str) -> None:
+        """Let the findings since `start` only read, unless one is worse than an unlisted program.
+
+        The files that they name are still judged.
+        """
+        found = self.findings[start:]
+        if all(finding.passes or "unlisted" in finding.traits for finding in found):
+            self.findings[start:] = [
+                replace(each, effect=Effect.READ, why=why, traits=()) for each in found
+            ]
 
     def match(self, patterns: int) -> None:
         self._patterns += patterns

@@ -10,6 +10,7 @@ from tree_sitter import Node
 from safetyd.core.shell import places, rows, shape
 from safetyd.core.shell.calls import Call, split_command
 from safetyd.core.shell.code.secret_names import is_key, shows_names_only
+from safetyd.core.shell.declared_checks import DeclaredChecks
 from safetyd.core.shell.invocation import Invocation, visible
 from safetyd.core.shell.open_input import find_open_input
 from safetyd.core.shell.programs import Program, Row, Table, Wraps
@@ -62,6 +63,7 @@ _SPECIAL: Final = word_set("""
 """)
 _NO_PROGRAM: Final = Program("", Row())
 _OF_FUNCTIONS: Final = tuple("123456789")
+_CHECK: Final = "is a check listed in the project's settings"
 
 
 class Commands:
@@ -72,7 +74,7 @@ class Commands:
         table: Table,
         readers: Mapping[str, Reader],
         trace: Trace,
-        checks: frozenset[tuple[str, ...]] = frozenset(),
+        checks: DeclaredChecks | None = None,
     ) -> None:
         self._table = table
         self._checks = checks
@@ -312,11 +314,19 @@ class Commands:
         self.program(words, command, scope.copy(), f"{name}=")
 
     def _called(self, command: Command, scope: Scope) -> Flow:
-        first = command.words[0]
-        if self._checks and tuple(word.text for word in command.words) in self._checks:
-            inv = self._invocation(command, scope, first.text)
-            inv.found(Effect.READ, "is a check listed in the project's settings")
+        covered = self._checks.find(command, scope) if self._checks is not None else ""
+        if covered == "exact":
+            inv = self._invocation(command, scope, command.words[0].text)
+            inv.found(Effect.READ, _CHECK)
             return inv.output
+        found = len(self._trace.findings)
+        flow = self._looked_up(command, scope)
+        if covered:
+            self._trace.allow(found, _CHECK)
+        return flow
+
+    def _looked_up(self, command: Command, scope: Scope) -> Flow:
+        first = command.words[0]
         if not first.fixed:
             blocks = first.origin in {"network", "decoded"}
             why = "runs a program whose name is only known at run time"

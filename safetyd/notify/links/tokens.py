@@ -52,6 +52,7 @@ class _SubKeys:
         self.message = _derived(key.secret, "message")
         self.link = _derived(key.secret, "link")
         self.form = _derived(key.secret, "form")
+        self.button = _derived(key.secret, "button")
         self.code = _derived(key.secret, "sms-code")
         self.device = _derived(key.secret, "device")
         self.pairing = _derived(key.secret, "pairing")
@@ -134,6 +135,19 @@ class Signer:
         ours = (_form_mac(key, token_id, ends) for key in self._live.values())
         return sum(hmac.compare_digest(mac, each) for each in ours) > 0 and now.timestamp() < ends
 
+    def button(self, token_id: bytes, answer: str, digest: str) -> str:
+        """Return the nonce of a button in a message, which gives one answer to a request.
+
+        `digest` is the digest of the request, as the message shows it. The nonce is valid as long
+        as the link.
+        """
+        return _encoded(_button_mac(self._signing, token_id, answer, digest))
+
+    def button_ok(self, token_id: bytes, answer: str, digest: str, given: str) -> bool:
+        mac = _decoded(given)
+        ours = (_button_mac(key, token_id, answer, digest) for key in self._live.values())
+        return sum(hmac.compare_digest(mac, each) for each in ours) > 0
+
     def pairing(self, recipient: str, now: datetime) -> str:
         """Return the token of a page that pairs a browser with a recipient."""
         key = self._signing
@@ -197,6 +211,10 @@ def _code(key: _SubKeys, request_id: str, recipient: str) -> str:
 
 def _form_mac(key: _SubKeys, token_id: bytes, ends: int) -> bytes:
     return _mac(key.form, hashlib.sha256(token_id).digest(), ends.to_bytes(_TIME_BYTES, "big"))
+
+
+def _button_mac(key: _SubKeys, token_id: bytes, answer: str, digest: str) -> bytes:
+    return _named(key.button, _encoded(token_id), answer, digest)
 
 
 def _sealed(key: bytes, recipient: str, ends: datetime) -> str:

@@ -48,12 +48,13 @@ class TelegramConfig(PersonalTable, frozen=True, kw_only=True):
         return f"the token belongs to @{bot.username}"
 
     def preview(self, notice: Notice) -> Preview:
-        from safetyd.notify.telegram.telegram_message import units, written  # noqa: PLC0415
+        from safetyd.notify.shortening import in_units  # noqa: PLC0415 - see above
+        from safetyd.notify.telegram.telegram_message import written  # noqa: PLC0415 - see above
 
         message = written(notice, lambda *_: "")
         rows = ("".join(f"[{button.text}] " for button in row) for row in message.keyboard)
         text = "\n".join((message.text, "", *rows)).rstrip()
-        return Preview(text=text, size=f"{units(message.text)} of 4096 characters")
+        return Preview(text=text, size=f"{in_units(message.text)} of 4096 characters")
 
 
 CHANNEL = TelegramConfig

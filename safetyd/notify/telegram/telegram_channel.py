@@ -5,27 +5,13 @@ a restart interrupts this, the tap is received again; if its answer was recorded
 """
 
 import logging
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from datetime import tzinfo
-from functools import partial
 from itertools import count
-from typing import Final, NamedTuple
+from typing import ClassVar, Final
 
 import anyio
 
-from safetyd.core.approvals.assurance import Given
-from safetyd.core.approvals.request import Request
-from safetyd.core.engine.engine_state import EngineState
-from safetyd.core.events.event import Event, Moment
-from safetyd.core.events.notification_events import Told
-from safetyd.core.outbox.deliveries import Delivery
-from safetyd.core.text.time_words import day_and_clock
-from safetyd.journal.mailbox import Carried, Plan, Unanswered
-from safetyd.notify.address_book import address_of, recipient_at
-from safetyd.notify.answers import Outcome, answer, ended
+from safetyd.notify.button_channel import PAUSES_S, ButtonChannel, Tap
 from safetyd.notify.channel import (
-    Channel,
     ChannelContext,
     Limits,
     Misconfigured,
@@ -34,115 +20,51 @@ from safetyd.notify.channel import (
     Unavailable,
     Undeliverable,
 )
-from safetyd.notify.links.sent_links import SentLink
+from safetyd.notify.ended_messages import EndedMessage
 from safetyd.notify.message import Notice
 from safetyd.notify.telegram.bot_api import BotApi, CallbackQuery, Conflict, Update
-from safetyd.notify.telegram.telegram_message import (
-    APPROVE,
-    DENY,
-    TEST,
-    TelegramMessage,
-    written,
-)
+from safetyd.notify.telegram.telegram_message import written
 
 LIMITS: Final = Limits(
     deadline_s=10.0, concurrency=2, rates=(Rate(25, 1.0),), recipient_rates=(Rate(1, 1.0),)
 )
-PAUSES_S: Final = (1.0, 2.0, 5.0, 15.0, 30.0, 60.0)  # after consecutive errors; the last repeats
 CONFLICT_S: Final = 60.0  # after a takeover, the previous daemon may still poll for a while
-EDIT_TRIES: Final = 5
-MAX_ENDS: Final = 10  # ended requests listed in an edited message
-MAX_STRANGERS: Final = 20
-MAX_EDITS: Final = 1000  # queued edits; if there are more, the other messages keep their buttons
-
-SAID: Final[dict[Outcome, str]] = {
-    "approved": "Approved.",
-    "denied": "Denied.",
-    "held": "Approved, but agents are stopped. The agent must propose the action again later.",
-    "too_late": "NOT recorded: already answered or expired.",
-    "elsewhere": "NOT approved: use a terminal or the page to approve. You can deny it here.",
-}
-UNKNOWN: Final = "NOT recorded: this button is no longer valid."
-STRANGER: Final = "NOT recorded: this message is for another recipient."
-NOT_RECORDED: Final = "NOT recorded: safetyd cannot record answers now. Try again in a minute."
-WORKS: Final = "It works: safetyd received this tap."
 
 log = logging.getLogger("safetyd.notify")
 
 
-class Said(NamedTuple):
-    """The response to a tap."""
-
-    text: str
-    request_id: str = ""  # the answered request, whose messages may need an edit
-    stranger: bool = False
-
-
-class Edit(NamedTuple):
-    chat: int
-    message: int
-    content: TelegramMessage
-
-
-class Telegram(Channel):
+class Telegram(ButtonChannel):
     limits = LIMITS
+    service: ClassVar[str] = "telegram"
 
     def __init__(self, name: str, api: BotApi, context: ChannelContext) -> None:
-        self.name = name
+        super().__init__(name, context)
         self._api = api
-        self._context = context
-        self._strangers: set[int] = set()  # ids of unknown users that were already logged
         self._unread = ""  # the reason why taps cannot be received, if any
-        self._over: dict[str, None] = {}  # requests and deliveries whose messages may be edited
-        self._woken = anyio.Event()
 
     async def send(self, notice: Notice) -> Receipt:
         if self._unread:
             raise Misconfigured(self._unread)
-        content = written(notice, self._data(notice.delivery, notice.recipient))
+        content = written(notice, self.data(notice))
         silent = notice.urgency == "low"
         sent = await self._api.send(
             chat_id=int(notice.address), disable_notification=silent, **content.fields
         )
         return Receipt("accepted", str(sent.message_id))
 
-    async def run(self) -> None:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._edit)
-            await self._poll()
+    async def edit(self, message: EndedMessage) -> None:
+        chat, sent = int(message.notice.address), int(message.provider_id)
+        content = written(message.notice, self.data(message.notice), message.ends)
+        await self._api.edit(chat_id=chat, message_id=sent, **content.fields)
 
-    def observe(self, events: Sequence[Event]) -> None:
-        for request_id, _ in ended(events):
-            self._renew(request_id)
-        for event in events:
-            # A request may have ended before the id of its message was known.
-            if isinstance(event, Told) and event.channel == self.name:
-                self._renew(event.delivery)
-
-    def _renew(self, ref: str) -> None:
-        """Queue an edit of a message, or of all messages about a request."""
-        if len(self._over) < MAX_EDITS:
-            self._over[ref] = None
-            self._woken.set()
-
-    def _data(self, delivery: str, recipient: str) -> Callable[[str, str], str]:
-        """Return a function that makes the data of a button: its letter and its token."""
-
-        def data(does: str, ref: str) -> str:
-            return does + self._context.signer.token(delivery, f"{does} {ref}", recipient)
-
-        return data
-
-    # -- taps --------------------------------------------------------------------------------------
-
-    async def _poll(self) -> None:
+    async def receive(self) -> None:
         offset: int | None = None
         while True:
             for update in await self._updates(offset):
                 if update.callback_query is not None:
-                    await self._tapped(update.callback_query)
+                    await self._take(update.callback_query)
                 elif update.message is not None and update.message.from_ is not None:
-                    self._written(update.message.from_.id)
+                    self.visited(str(update.message.from_.id))
                 offset = update.update_id + 1
 
     async def _updates(self, offset: int | None) -> list[Update]:
@@ -163,133 +85,9 @@ class Telegram(Channel):
                 return updates
         raise AssertionError("unreachable: the loop never ends")
 
-    def _written(self, user: int) -> None:
-        """Log the id of an unknown user, so that an operator can add them as a recipient."""
-        known = recipient_at(self._context.tables(), self.name, str(user))
-        if not known and user not in self._strangers and len(self._strangers) < MAX_STRANGERS:
-            self._strangers.add(user)
-            log.warning(
-                "%s: user %d wrote to the bot but is not a recipient; to add them, set "
-                '%s = "%d" in their [[recipients]] table',
-                self.name,
-                user,
-                self.name,
-                user,
-            )
-
-    async def _tapped(self, tap: CallbackQuery) -> None:
+    async def _take(self, query: CallbackQuery) -> None:
+        said = await self.tapped(Tap(user=str(query.from_.id), data=query.data))
         try:
-            said = await self._context.mailbox.carry_out(self._answered(tap))
-        except Unanswered:
-            said = Said(NOT_RECORDED)
-        if said.stranger:
-            self.refused += 1
-            log.warning("%s: rejected a tap by user %d: not the recipient", self.name, tap.from_.id)
-        alert = said.text.startswith("NOT")
-        try:
-            await self._api.answer(tap.id, said.text, alert=alert)
+            await self._api.answer(query.id, said.text, alert=said.refused)
         except (Unavailable, Undeliverable, Misconfigured) as exc:
             log.info("%s: cannot confirm a tap to its user: %s", self.name, exc)
-        if alert and said.request_id:
-            self._renew(said.request_id)  # the request's messages may still show buttons
-
-    def _answered(self, tap: CallbackQuery) -> Plan[Said]:
-        context, does = self._context, tap.data[:1]
-
-        def plan(state: EngineState, moment: Moment) -> Carried[Said]:
-            link = self._link(state, tap.data)
-            if not self._is_theirs(link, tap.from_.id):
-                return Carried((), Said(STRANGER, stranger=True))
-            request = None if link is None else state.approvals.find(link.request_id)
-            if link is not None and does == TEST:
-                context.used(link.delivery, moment.at)
-                return Carried((), Said(WORKS))
-            if link is None or request is None or moment.at >= link.expires:
-                return Carried((), Said(UNKNOWN))
-            given = Given(
-                answer="approved" if does == APPROVE else "denied",
-                by=link.recipient,
-                via=link.via,
-                assurance="account",
-                delivery=link.delivery,
-                peer=f"telegram user {tap.from_.id}",
-            )
-            done = answer(state, moment, request, given, context.waits)
-            return Carried(done.events, Said(SAID[done.answer], request.id))
-
-        return plan
-
-    def _is_theirs(self, link: SentLink | None, user: int) -> bool:
-        """Return True if this user is the link's recipient, or without a link, any recipient."""
-        tables = self._context.tables()
-        if link is None:
-            return bool(recipient_at(tables, self.name, str(user)))
-        return address_of(tables, link.recipient, self.name) == str(user)
-
-    def _link(self, state: EngineState, data: str) -> SentLink | None:
-        """Return the link of a button; None if it is not from safetyd or no longer valid."""
-        does, token_id = data[:1], self._context.signer.check(data[1:])
-        if token_id is None or does not in {APPROVE, DENY, TEST}:
-            return None
-        link = self._context.sent_links.find(state.outbox, token_id, f"{does} ")
-        return link if link is not None and link.channel == self.name else None
-
-    # -- messages of ended requests ----------------------------------------------------------------
-
-    async def _edit(self) -> None:
-        while True:
-            self._woken = anyio.Event()
-            while self._over:
-                ref = next(iter(self._over))
-                del self._over[ref]
-                with suppress(Unanswered):
-                    for edit in await self._context.mailbox.ask(partial(self._edits, ref)):
-                        await self._show(edit)
-            await self._woken.wait()
-
-    def _edits(self, ref: str, state: EngineState, moment: Moment) -> list[Edit]:
-        """Return the current content of a message, or of all messages about a request."""
-        named = state.outbox.find(ref)
-        deliveries = (named,) if named else state.outbox.told(ref)
-        own = (delivery for delivery in deliveries if delivery.channel == self.name)
-        return [edit for each in own if (edit := self._renewed(state, moment, each))]
-
-    def _renewed(self, state: EngineState, moment: Moment, delivery: Delivery) -> Edit | None:
-        recipient = delivery.recipient
-        chat = address_of(self._context.tables(), recipient, self.name)
-        found = (state.approvals.find(item.ref) for item in delivery.items)
-        over = [request for request in found if request and not request.pending]
-        if not (chat and over and delivery.provider_id):
-            return None
-        ended_ids = {request.id for request in over}
-        pending = tuple(item for item in delivery.items if item.ref not in ended_ids)
-        items = pending or delivery.items
-        notice = self._context.composer.notice(state, delivery, items, moment.at)
-        ends = [_end(request, notice.at.tzinfo) for request in over[:MAX_ENDS]]
-        ends += [f"{len(over) - MAX_ENDS} more ended"] if len(over) > MAX_ENDS else []
-        content = written(notice, self._data(delivery.id, recipient), ends)
-        return Edit(int(chat), int(delivery.provider_id), content)
-
-    async def _show(self, edit: Edit) -> None:
-        for pause_s in PAUSES_S[:EDIT_TRIES]:
-            try:
-                await self._api.edit(
-                    chat_id=edit.chat, message_id=edit.message, **edit.content.fields
-                )
-            except Unavailable as exc:
-                await anyio.sleep(max(pause_s, exc.retry_after_s or 0.0))
-            except (Undeliverable, Misconfigured) as exc:
-                # The message was deleted, or already has this content.
-                log.info("%s: a message was not edited: %s", self.name, exc)
-                return
-            else:
-                return
-
-
-def _end(request: Request, zone: tzinfo | None) -> str:
-    """Return how a request ended."""
-    what, given = f"{request.asked.type} by {request.agent}", request.answer
-    if given is None or request.state == "expired":
-        return f"{request.state.capitalize()}: {what}"
-    at = day_and_clock(given.at.astimezone(zone))
-    return f"{request.state.capitalize()} by {given.by} via {given.via}, {at}: {what}"

@@ -13,7 +13,12 @@ from safetyd.notify.email.channel import EmailConfig
 from tests.console.console_rig import here
 
 PROFILES: tuple[Profile, ...] = ("coding", "strict")
-ROOTS = (None, Path("/srv/web"), Path('/srv/it\'s "über" \\ 1'), Path("/"))
+PROJECTS = (
+    (None, ()),
+    (Path("/srv/web"), ("pytest", 'npm run "x\\y"')),
+    (Path('/srv/it\'s "über" \\ 1'), ()),
+    (Path("/"), ()),
+)
 MAIL = EmailConfig(enabled=True, to="a@b.example", from_="a@b.example", smtp_host="b.example")
 TOLD: dict[str, dict[str, object]] = {
     "nobody": {"desktop": DesktopConfig(enabled=False)},
@@ -35,8 +40,8 @@ TOLD: dict[str, dict[str, object]] = {
 }
 
 COMBINATIONS = [
-    Answers(profile=profile, root=root, **told)  # type: ignore[arg-type]
-    for profile, root, told in product(PROFILES, ROOTS, TOLD.values())
+    Answers(profile=profile, root=root, checks=checks, **told)  # type: ignore[arg-type]
+    for profile, (root, checks), told in product(PROFILES, PROJECTS, TOLD.values())
 ]
 
 _would_be_a_setting = re.compile(r"^# (?=\[|\w+ = )", re.MULTILINE)
@@ -57,6 +62,9 @@ def test_every_combination_of_answers_is_right_and_comes_to_what_was_answered(an
         [str(answers.root)] if answers.root else []
     )
     assert all(project.default for project in config.projects.values())
+    assert [project.checks or () for project in config.projects.values()] == (
+        [answers.checks] if answers.root else []
+    )
 
 
 @pytest.mark.parametrize("answers", COMBINATIONS, ids=words)

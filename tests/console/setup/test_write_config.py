@@ -40,6 +40,16 @@ def test_yes_writes_what_is_proposed_where_a_start_finds_it(tmp_path, project):
     assert load(path).profile == "coding"
 
 
+def test_the_checks_of_the_project_are_proposed(tmp_path, project):
+    (project / "Makefile").write_text("test:\n\ttouch executed\n")
+
+    said = init(tmp_path, "--yes")
+
+    assert "  checks   make test\n" in said.stdout
+    assert load(tmp_path / "data/safetyd.toml").projects["web"].checks == ("make test",)
+    assert not (project / "executed").exists()
+
+
 def test_only_its_owner_can_read_the_file_and_its_folder(tmp_path):
     init(tmp_path, "--yes")
 
@@ -113,7 +123,7 @@ def test_programs_get_json(tmp_path, project):
         "ok": True,
         "file": str(tmp_path / "data/safetyd.toml"),
         "profile": "coding",
-        "project": {"name": "web", "root": str(project)},
+        "project": {"name": "web", "root": str(project), "checks": []},
         "told": "none",
     }
 

@@ -1,49 +1,81 @@
+from urllib.parse import urlencode
+
 import msgspec
 import pytest
 
+from safetyd.cards.request_card import RequestKind
 from safetyd.notify.channel import Misconfigured, Receipt, Unavailable, Undeliverable
+from safetyd.notify.links.tokens import Signer
+from safetyd.notify.message import Notice
 from safetyd.notify.ntfy import channel as module
-from safetyd.notify.ntfy.channel import Ntfy, NtfyConfig, publication, server_and_topic
+from safetyd.notify.ntfy.channel import (
+    Ntfy,
+    NtfyConfig,
+    Publication,
+    publication,
+    server_and_topic,
+)
 from safetyd.notify.sanitize import harmless
+from tests.notify.channel_context import context
 from tests.notify.http_receivers import Reaction, ntfy, receiving
 from tests.notify.message_samples import (
+    CODE,
     DELIVERY,
+    DIGEST,
     HOSTILE,
     LINK,
     LIST_LINK,
+    REQUEST,
     alert_topic,
     notice,
     request_topic,
+    whole_topic,
 )
+from tests.web.link_site import KEY
 
 TOPIC = "watch-9f3c"
 TOKEN = "tk_AgQdq7mVBoFD37zQVN29RhuMzNIz2"  # not anybody's
 
 
 def channel(url: str, token: str = "") -> Ntfy:
-    return Ntfy(NtfyConfig(enabled=True, url=f"{url}/{TOPIC}"), token)
+    config = NtfyConfig(
+        enabled=True, url=f"{url}/{TOPIC}", token_file="ntfy.token" if token else ""
+    )
+    return Ntfy("ntfy", config, context(secrets={"ntfy.token": token}))
+
+
+def published(notice: Notice) -> Publication:
+    return publication(notice, TOPIC, lambda card, answer: f"{answer} {card.code}")
 
 
 @pytest.mark.req("S3.27")
-async def test_a_request_is_published_with_its_page() -> None:
+async def test_a_request_is_published_with_its_page_and_its_answers() -> None:
+    signer = Signer([KEY])
+    token = signer.token(DELIVERY, REQUEST, "alice")
+    link = f"https://safety.example.com/d/{token}"
+    asked = whole_topic(link=link)
     async with receiving(ntfy(TOKEN)) as server:
-        receipt = await channel(server.url, f"{TOKEN}\n").send(notice())
+        receipt = await channel(server.url, f"{TOKEN}\n").send(notice(asked))
 
     assert receipt == Receipt("accepted", "xE73Iyuabi")
     sent = server.posts[0].document
-    assert LINK in sent.pop("message")
+    assert link in sent.pop("message")
+    approve, deny, review = sent.pop("actions")
     assert sent == {
         "topic": TOPIC,
         "title": "HIGH: Approval needed: push by code",
         "priority": 5,
         "tags": ["safetyd", "high"],
         "sequence_id": DELIVERY,
-        "click": LINK,
-        "actions": [
-            {"action": "view", "label": "Review", "url": LINK},
-            {"action": "view", "label": "Deny", "url": f"{LINK}?i=d"},
-        ],
+        "click": link,
     }
+    token_id = signer.token_id(DELIVERY, REQUEST, "alice")
+    approves = {"v": "approve", "n": signer.button(token_id, "approved", DIGEST), "c": CODE}
+    denies = {"v": "deny", "n": signer.button(token_id, "denied", DIGEST)}
+    posted = {"action": "http", "url": link, "method": "POST", "clear": True}
+    assert approve == posted | {"label": "Approve", "body": urlencode(approves)}
+    assert deny == posted | {"label": "Deny", "body": urlencode(denies)}
+    assert review == {"action": "view", "label": "Review", "url": link}
 
 
 async def test_a_server_that_wants_no_token_gets_none() -> None:
@@ -57,30 +89,37 @@ async def test_a_server_that_wants_no_token_gets_none() -> None:
 
 @pytest.mark.parametrize(("urgency", "priority"), [("low", 2), ("normal", 3), ("high", 5)])
 def test_urgency_is_the_priority(urgency: str, priority: int) -> None:
-    assert publication(notice(urgency=urgency), TOPIC).priority == priority
+    assert published(notice(urgency=urgency)).priority == priority
 
 
-def test_no_button_decides_without_the_page() -> None:
-    published = [
-        publication(notice(request_topic(kind=kind)), TOPIC)
-        for kind in ("request", "reminder", "last_call", "expired")
-    ]
+@pytest.mark.parametrize("kind", ["request", "reminder", "last_call"])
+def test_only_a_message_with_the_code_and_everything_offers_to_approve(kind: RequestKind) -> None:
+    without_code = published(notice(whole_topic(kind=kind, code="")))
+    cut = published(notice(whole_topic(kind=kind, text="x" * 5_000)))
+    whole = published(notice(whole_topic(kind=kind)))
 
-    actions = msgspec.to_builtins([each.actions for each in published])
-    assert {action["action"] for each in actions for action in each} == {"view"}
-    assert all(len(each) <= 3 for each in actions)
+    assert [button.label for button in without_code.actions] == ["Deny", "Review"]
+    assert [button.label for button in cut.actions] == ["Deny", "Review"]
+    assert [button.label for button in whole.actions] == ["Approve", "Deny", "Review"]
+    assert CODE not in msgspec.json.encode((without_code, cut)).decode()
+
+
+def test_what_has_ended_offers_no_answer() -> None:
+    (button,) = published(notice(request_topic(kind="expired"))).actions
+
+    assert (button.action, button.label) == ("view", "Review")
 
 
 def test_several_open_their_list() -> None:
-    several = publication(notice(request_topic(), alert_topic()), TOPIC)
+    several = published(notice(request_topic(), alert_topic()))
 
     assert several.click == LIST_LINK
-    assert [button.label for button in several.actions] == ["Review"]
+    assert [(button.action, button.label) for button in several.actions] == [("view", "Review")]
 
 
 def test_what_leads_nowhere_has_no_buttons() -> None:
-    alert = publication(notice(alert_topic()), TOPIC)
-    here_only = publication(notice(here_only=True), TOPIC)
+    alert = published(notice(alert_topic()))
+    here_only = published(notice(here_only=True))
 
     assert (alert.click, alert.actions) == ("", ())
     assert (here_only.click, here_only.actions) == ("", ())
@@ -91,10 +130,10 @@ async def test_no_hostile_message_becomes_an_attachment(number: int) -> None:
     shown = harmless(HOSTILE[number], 4_000)
     topic = request_topic(text=shown.text, why=shown.text)
 
-    published = publication(notice(topic), TOPIC)
+    message = published(notice(topic)).message
 
-    assert len(published.message.encode()) <= module.MAX_BYTES
-    assert LINK in published.message
+    assert len(message.encode()) <= module.MAX_BYTES
+    assert LINK in message
 
 
 async def test_a_refused_token_needs_mending_and_is_not_repeated() -> None:

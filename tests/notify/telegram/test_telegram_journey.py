@@ -8,8 +8,8 @@ from urllib.request import urlopen
 
 import pytest
 
-from safetyd.notify.telegram.telegram_channel import SAID, UNKNOWN
-from safetyd.notify.telegram.telegram_channel import STRANGER as STRANGER_SAID
+from safetyd.notify.button_channel import SAID, UNKNOWN
+from safetyd.notify.button_channel import STRANGER as STRANGER_SAID
 from tests.conftest import RunningDaemon, StartDaemon
 from tests.journeys.asking_agent import Asker, review
 from tests.journeys.delivery_targets import outbox, until

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from safetyd.notify.message import Notice
-from safetyd.notify.telegram.telegram_message import MAX_UNITS, TelegramMessage, units, written
+from safetyd.notify.shortening import in_units
+from safetyd.notify.telegram.telegram_message import MAX_UNITS, TelegramMessage, written
 from tests.notify.message_samples import alert_topic, notice, request_topic, whole_topic
 
 
@@ -52,7 +53,7 @@ def test_a_message_fits_and_marks_the_agents_words(text: str) -> None:
             for each in shown.entities
         )
 
-        assert units(shown.text) <= MAX_UNITS
+        assert in_units(shown.text) <= MAX_UNITS
         assert shown.text.startswith(bold)
         assert all(line.startswith(">") for part in quoted for line in part.split("\n"))
         assert len("\n".join(quoted)) == sum(

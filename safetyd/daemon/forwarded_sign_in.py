@@ -24,7 +24,7 @@ SIGN_IN: Final = "sign_in"
 log = logging.getLogger("safetyd.standby")
 
 
-class RelayedSignIn(msgspec.Struct, frozen=True):
+class AskedSignIn(msgspec.Struct, frozen=True):
     """A question for a link, and the operator who asks."""
 
     by: str
@@ -35,7 +35,7 @@ class _Outcome(msgspec.Struct):
     ok: bool
 
 
-class SignInRelay:
+class ForwardedSignIn:
     """Answers for this daemon, and asks the others."""
 
     def __init__(self, of: Resources, entrance: Entrance) -> None:
@@ -64,7 +64,7 @@ class SignInRelay:
             return self._entrance.sign_in(by, question)
         if not is_token(daemon):
             raise CommandRefused("invalid", f"{daemon!r} is not the name of a daemon")
-        asked = msgspec.json.encode(RelayedSignIn(by, question))
+        asked = msgspec.json.encode(AskedSignIn(by, question))
         try:
             answer = await self._client.request(self._subject(daemon), asked, timeout=ANSWER_S)
         except (nats.errors.Error, TimeoutError, OSError):
@@ -77,7 +77,7 @@ class SignInRelay:
 
     def _receive(self, _subject: bytes, reply: bytes, payload: bytes) -> None:
         try:
-            asked = msgspec.json.decode(payload, type=RelayedSignIn)
+            asked = msgspec.json.decode(payload, type=AskedSignIn)
         except msgspec.DecodeError:
             log.warning("a daemon sent a question that cannot be read")
             return

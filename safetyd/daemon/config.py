@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from itertools import combinations
 from pathlib import Path
-from typing import Final, get_args, get_origin
+from typing import Final, TypeVar, get_args, get_origin
 from zoneinfo import available_timezones
 
 import msgspec
@@ -69,6 +69,7 @@ _NOUNS: Final[dict[type[mi.Type], str]] = {
 }
 
 Table = Mapping[str, object]
+AnyStruct = TypeVar("AnyStruct", bound=msgspec.Struct)
 
 
 class ConfigError(Exception):
@@ -189,6 +190,14 @@ def _parsed(text: str) -> Config:
     if errors:
         raise ConfigError(errors)
     return msgspec.convert(table, Config)
+
+
+def parse_table(text: str, kind: type[AnyStruct]) -> AnyStruct:
+    """Parse TOML as a struct. Raise `ConfigError` with every wrong key and value."""
+    table = _toml(text)
+    if errors := list(_struct_errors(kind, table, "")):
+        raise ConfigError(errors)
+    return msgspec.convert(table, kind)
 
 
 def parse_project(text: str) -> ProjectSettings:

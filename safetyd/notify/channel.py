@@ -136,6 +136,7 @@ class BrokenChannel(Channel):
 
 class Preview(msgspec.Struct, frozen=True, kw_only=True):
     text: str
+    subject: str = ""  # the subject or title, if the channel shows one
     size: str  # with the channel's unit, such as bytes
     html: str = ""
 
@@ -238,6 +239,10 @@ class ChannelTable(
     @abstractmethod
     def preview(self, notice: Notice) -> Preview:
         """Return a message as this channel shows it."""
+
+    def limits(self) -> Limits:
+        """Return the limits of the opened channel, without opening it."""
+        return Limits(deadline_s=10.0)
 
     async def check(self, read: Callable[[str], str]) -> str:  # noqa: ARG002
         """Ask the provider whether these settings work. `read` returns the secret in a file.

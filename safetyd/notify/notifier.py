@@ -2,7 +2,7 @@
 
 import logging
 import socket
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Protocol
@@ -18,7 +18,14 @@ from safetyd.core.events.notification_events import Announced, Note, Unparked
 from safetyd.host import secret_directories
 from safetyd.journal.mailbox import EventEnvelope, Mailbox
 from safetyd.notify.address_book import Tables, address_of
-from safetyd.notify.channel import CarryOut, Channel, ChannelContext, Hook, opened
+from safetyd.notify.channel import (
+    CarryOut,
+    Channel,
+    ChannelContext,
+    ChannelTable,
+    Hook,
+    opened,
+)
 from safetyd.notify.channel_config import CHANNELS
 from safetyd.notify.channel_templates import TEMPLATES, ChannelTemplates
 from safetyd.notify.compose import Composer, Destination
@@ -41,6 +48,7 @@ from safetyd.operators.contract.notification_contract import (
 from safetyd.operators.handlers import Handlers, overview, plan, view
 
 Waits = Callable[[Request], bool]
+Opens = Callable[[str, ChannelTable, ChannelContext], Awaitable[Channel]]
 
 log = logging.getLogger("safetyd.notify")
 
@@ -59,7 +67,10 @@ class NotifierSettings(Protocol):
 
 
 class Notifier:
-    """Sends notifications for durable events, and handles operators' commands about them."""
+    """Sends notifications for durable events, and handles operators' commands about them.
+
+    `opens` returns an open channel. A rehearsal replaces it, so that nothing is sent.
+    """
 
     def __init__(  # noqa: PLR0913 - parts of the daemon
         self,
@@ -72,8 +83,10 @@ class Notifier:
         base_url: Callable[[], str],
         waits: Waits,
         publish: Callable[[str, object], None],
+        opens: Opens = opened,
     ) -> None:
         self._settings = settings
+        self._opens = opens
         self._mailbox = mailbox
         self.links = LinkIssuer(
             data_dir / "keys" / "links.json",
@@ -178,7 +191,7 @@ class Notifier:
         """Open these channels, or all that are configured."""
         names = self._settings.channels if only is None else only
         tables = dict(self._settings.tables.notifications.channels())
-        return {name: await opened(name, tables[name], self._context) for name in names}
+        return {name: await self._opens(name, tables[name], self._context) for name in names}
 
     def _destination(self, recipient: str, channel: str) -> Destination:
         tables = self._settings.tables

@@ -26,7 +26,7 @@ BEGINS: Final = (
 )
 ROOMS: Final = {
     *("adapters", "agents", "bus", "cards", "client", "console", "core", "daemon", "extras"),
-    *("hosts", "journal", "monitoring", "notify", "operators", "web"),
+    *("hosts", "journal", "monitoring", "notify", "operators", "rehearsal", "web"),
 }
 
 # `init` asks for settings of two channels; a helper shows messages on a person's desktop.

@@ -14,6 +14,7 @@ from safetyd.console.locations import Location
 from safetyd.console.operator_connection import OperatorConnection, ask, connected
 from safetyd.console.options import call_command, json_option, reaches_daemon
 from safetyd.console.render import delivery_tables
+from safetyd.console.subcommands.rehearse_day import rehearse
 from safetyd.console.terminal_text import document, echo, plain, several
 from safetyd.operators.contract.notification_contract import (
     ChannelsQuestion,
@@ -281,6 +282,7 @@ call_command(
     """,
     below=notify,
 )
+notify.add_command(rehearse)
 pair = call_command(
     "pair",
     PairCommand,

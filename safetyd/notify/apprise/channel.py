@@ -228,9 +228,16 @@ class AppriseConfig(ChannelTable, frozen=True, kw_only=True):
     async def open(self, name: str, context: ChannelContext) -> Channel:  # noqa: ARG002
         return Chat(self, addresses(context.secret(self.url_file)))
 
+    def limits(self) -> Limits:
+        return LIMITS
+
     def preview(self, notice: Notice) -> Preview:
         said = written(notice, marked=False)
-        return Preview(text=f"{said.title}\n\n{said.body}", size=f"{len(said.body)} characters")
+        return Preview(
+            subject=said.title,
+            text=f"{said.title}\n\n{said.body}",
+            size=f"{len(said.body)} characters",
+        )
 
 
 CHANNEL = AppriseConfig

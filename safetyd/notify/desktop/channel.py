@@ -4,7 +4,14 @@ from typing import ClassVar
 
 from safetyd.core.recipients import ChannelKind
 from safetyd.host import session_bus
-from safetyd.notify.channel import Channel, ChannelContext, ChannelTable, Hints, Preview
+from safetyd.notify.channel import (
+    Channel,
+    ChannelContext,
+    ChannelTable,
+    Hints,
+    Limits,
+    Preview,
+)
 from safetyd.notify.message import Notice
 
 
@@ -28,12 +35,18 @@ class DesktopConfig(ChannelTable, frozen=True, kw_only=True):
             return DesktopHelpers(context.publish)
         return Desktop(session_bus(), DesktopButtons(context.mailbox, context.waits))
 
+    def limits(self) -> Limits:
+        from safetyd.notify.desktop.desktop_channel import LIMITS  # noqa: PLC0415 - see above
+
+        return LIMITS
+
     def preview(self, notice: Notice) -> Preview:
         from safetyd.notify.desktop.desktop_content import rendered  # noqa: PLC0415
 
         shown = rendered(notice)
         text = f"{shown.summary}\n{shown.body}\n[{'] ['.join(shown.actions)}]"
-        return Preview(text=text, size=f"{len(shown.summary)} and {len(shown.body)} characters")
+        size = f"{len(shown.summary)} and {len(shown.body)} characters"
+        return Preview(subject=shown.summary, text=text, size=size)
 
 
 CHANNEL = DesktopConfig

@@ -11,6 +11,7 @@ from safetyd.notify.channel import (
     Channel,
     ChannelContext,
     Hints,
+    Limits,
     PersonalTable,
     Port,
     Preview,
@@ -92,12 +93,18 @@ class EmailConfig(PersonalTable, frozen=True, kw_only=True):
         password = context.secret(self.password_file)
         return await anyio.to_thread.run_sync(Mail, self, password, context.host)
 
+    def limits(self) -> Limits:
+        from safetyd.notify.email.mail_channel import Mail  # noqa: PLC0415 - only if configured
+
+        return Mail.limits
+
     def preview(self, notice: Notice) -> Preview:
         from safetyd.notify.email.mail_channel import mail  # noqa: PLC0415 - only if configured
 
         message = mail(notice, self.from_ or "safetyd@localhost", "localhost")
         text, page = (part.get_content() for part in message.iter_parts())
         return Preview(
+            subject=message["Subject"],
             text=f"Subject: {message['Subject']}\n\n{text}",
             size=f"{len(message.as_bytes())} bytes",
             html=page,

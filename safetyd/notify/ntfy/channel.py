@@ -217,11 +217,15 @@ class NtfyConfig(ChannelTable, frozen=True, kw_only=True):
     async def open(self, name: str, context: ChannelContext) -> Channel:
         return Ntfy(name, self, context)
 
+    def limits(self) -> Limits:
+        return LIMITS
+
     def preview(self, notice: Notice) -> Preview:
         message = publication(notice, "topic", lambda *_: "")
         buttons = " ".join(f"[{button.label}]" for button in message.actions)
         text = f"{message.title}\n\n{message.message}\n\n{buttons}".rstrip()
-        return Preview(text=text, size=f"{len(message.message.encode())} bytes")
+        size = f"{len(message.message.encode())} bytes"
+        return Preview(subject=message.title, text=text, size=size)
 
 
 CHANNEL = NtfyConfig

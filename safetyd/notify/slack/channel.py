@@ -8,6 +8,7 @@ from safetyd.notify.channel import (
     Channel,
     ChannelContext,
     Hints,
+    Limits,
     Misconfigured,
     Package,
     PersonalTable,
@@ -83,6 +84,11 @@ class SlackConfig(PersonalTable, frozen=True, kw_only=True):
             raise Misconfigured(f"the bot token has no scope {names} (missing_scope); {_SCOPE}")
         await api.connection_url()
         return f"the tokens belong to @{app.user} in {app.team}"
+
+    def limits(self) -> Limits:
+        from safetyd.notify.slack.slack_channel import LIMITS  # noqa: PLC0415 - see above
+
+        return LIMITS
 
     def preview(self, notice: Notice) -> Preview:
         from safetyd.notify.shortening import in_units  # noqa: PLC0415 - see above

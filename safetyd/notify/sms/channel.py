@@ -13,6 +13,7 @@ from safetyd.notify.channel import (
     ChannelContext,
     Hints,
     Hook,
+    Limits,
     Package,
     PersonalTable,
     Preview,
@@ -62,6 +63,11 @@ class SmsConfig(PersonalTable, frozen=True, kw_only=True):
         from safetyd.notify.sms.sms_channel import open_sms  # noqa: PLC0415 - only if configured
 
         return await open_sms(self, context)
+
+    def limits(self) -> Limits:
+        from safetyd.notify.sms.sms_channel import LIMITS  # noqa: PLC0415 - only if configured
+
+        return LIMITS
 
     def preview(self, notice: Notice) -> Preview:
         from safetyd.notify.sms.gsm import segments, septets  # noqa: PLC0415 - see above

@@ -7,6 +7,7 @@ from safetyd.notify.channel import (
     Channel,
     ChannelContext,
     Hints,
+    Limits,
     PersonalTable,
     Preview,
     Problems,
@@ -46,6 +47,11 @@ class TelegramConfig(PersonalTable, frozen=True, kw_only=True):
 
         bot = await BotApi(self.api_url, read(self.token_file)).me()
         return f"the token belongs to @{bot.username}"
+
+    def limits(self) -> Limits:
+        from safetyd.notify.telegram.telegram_channel import LIMITS  # noqa: PLC0415
+
+        return LIMITS
 
     def preview(self, notice: Notice) -> Preview:
         from safetyd.notify.shortening import in_units  # noqa: PLC0415 - see above

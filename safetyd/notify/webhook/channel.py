@@ -292,6 +292,9 @@ class WebhookConfig(ChannelTable, frozen=True, kw_only=True):
     async def open(self, name: str, context: ChannelContext) -> Channel:  # noqa: ARG002
         return Webhook(self, signing_keys(context.secret(self.secret_file)))
 
+    def limits(self) -> Limits:
+        return LIMITS
+
     def preview(self, notice: Notice) -> Preview:
         body = document(notice, links=self.include_links)
         text = msgspec.json.format(body, indent=2).decode()

@@ -1,0 +1,237 @@
+"""What a rehearsed day was like for people: the table of measures, and the goals they miss."""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from safetyd.core.events.notification_events import ItemKind
+from safetyd.core.recipients import ChannelKind
+from safetyd.rehearsal.day_facts import AskedRequest, DayFacts, Reading
+from safetyd.rehearsal.day_record import Arrival
+from safetyd.rehearsal.story_times import seconds
+
+HOUR: Final = timedelta(hours=1)
+DAY: Final = timedelta(days=1)
+REPEATED: Final = 4 * HOUR  # the same thing to the same person within this time is a repeat
+REPEATED_URGENT: Final = timedelta(minutes=5)
+ANSWERABLE: Final = timedelta(minutes=2)  # at least this much time is needed to answer
+NOTIFIED_WITHIN: Final = HOUR  # a pending request must be notified within this waking time
+_MAIL: Final[tuple[ChannelKind, ...]] = ("email",)
+_PHONE: Final[tuple[ChannelKind, ...]] = ("sms", "chat", "desktop")
+_REMINDERS: Final[frozenset[ItemKind]] = frozenset({"reminder", "last_call"})
+
+
+class Measure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One row of the table. `value` is None if there is nothing to measure."""
+
+    name: str
+    value: float | None
+    unit: str = ""  # s for seconds, or %
+    goal: float | None = None  # the highest value
+    detail: str = ""
+
+    @property
+    def missed(self) -> bool:
+        return self.goal is not None and self.value is not None and self.value > self.goal
+
+
+def measures(facts: DayFacts) -> list[Measure]:
+    """Return the table of a day."""
+    return [*_of_people(facts), *_of_messages(facts), *_of_requests(facts), *_of_bursts(facts)]
+
+
+def worst(at: Sequence[datetime], span: timedelta) -> int:
+    """Return the highest number of these moments within any such span."""
+    return max(
+        (sum(one <= other < one + span for other in at[n:]) for n, one in enumerate(at)), default=0
+    )
+
+
+def quantile(values: Iterable[float], share: float) -> float | None:
+    """Return the smallest value that is at least as high as this share of the values."""
+    found = sorted(values)
+    return found[max(0, math.ceil(share * len(found)) - 1)] if found else None
+
+
+def is_repeat(reading: Reading) -> bool:
+    """Return True if the person read about the same thing shortly before."""
+    window = REPEATED_URGENT if reading.urgent else REPEATED
+    return reading.since is not None and reading.since < window
+
+
+def _of_people(facts: DayFacts) -> Iterator[Measure]:
+    goals, record = facts.record.story.goals, facts.record
+    for person in _readers(facts):
+        arrivals = _of_person(facts, person)
+        for channel in dict.fromkeys(arrival.channel for arrival in arrivals):
+            number = sum(arrival.channel == channel for arrival in arrivals)
+            yield Measure(name=f"{person}: messages by {channel}", value=number)
+        for what, kinds, per_day, hour in (
+            ("mails", _MAIL, goals.mail_per_day, goals.mail_worst_hour),
+            ("SMS and push", _PHONE, goals.phone_per_day, goals.phone_worst_hour),
+        ):
+            at = [one.at for one in arrivals if record.kind_of(one.channel) in kinds]
+            if at:
+                yield Measure(name=f"{person}: {what} a day", value=worst(at, DAY), goal=per_day)
+                yield Measure(
+                    name=f"{person}: {what}, worst hour", value=worst(at, HOUR), goal=hour
+                )
+        yield from _nights(facts, person, arrivals)
+
+
+def _nights(facts: DayFacts, person: str, arrivals: Sequence[Arrival]) -> Iterator[Measure]:
+    goals, who = facts.record.story.goals, facts.person(person)
+    if who is None:
+        return
+    nightly = [arrival for arrival in arrivals if who.sleeps(arrival.at)]
+    idle = [arrival for arrival in nightly if not any(map(facts.is_urgent, _refs(arrival)))]
+    off = [arrival for arrival in nightly if who.off_duty(arrival.at)]
+    goal = goals.at_night.get(person)
+    yield Measure(name=f"{person}: at night", value=len(nightly), goal=goal)
+    yield Measure(
+        name=f"{person}: at night, could have waited", value=len(idle), goal=goals.could_wait
+    )
+    if who.told.on_duty:
+        yield Measure(name=f"{person}: at night, off duty", value=len(off), goal=goals.off_duty)
+
+
+def _of_messages(facts: DayFacts) -> Iterator[Measure]:
+    goals, arrivals, readings = facts.record.story.goals, facts.record.arrivals, facts.readings
+    repeats = [reading for reading in readings if is_repeat(reading)]
+    yield Measure(
+        name="repeats",
+        value=round(100 * len(repeats) / len(readings), 1) if readings else 0.0,
+        unit="%",
+        goal=goals.repeats_percent,
+        detail=f"{len(repeats)} of {len(readings)} entries",
+    )
+    for name, value in _noise(facts):
+        yield Measure(name=name, value=value)
+    counted = sum(arrival.more for arrival in arrivals)
+    yield Measure(name="shown only as a count", value=counted, goal=goals.counted_only)
+    late = [one for one in arrivals if _answered_before(facts, one)]
+    yield Measure(name="notified after the answer", value=len(late), goal=goals.after_answer)
+    yield Measure(name="messages not delivered", value=len(facts.lost()), goal=goals.undelivered)
+    lines = max((one.text.count("\n") + 1 for one in arrivals if one.digest), default=0)
+    yield Measure(name="lines of the longest digest", value=lines, goal=goals.digest_lines)
+    subjects = [one.subject for one in arrivals]
+    longest = max(subjects, key=len, default="")
+    yield Measure(name="characters of the longest subject", value=len(longest), detail=longest)
+
+
+def _noise(facts: DayFacts) -> Iterator[tuple[str, int]]:
+    """Yield how many messages had nothing new, by what they contained."""
+    of_message: dict[tuple[str, str], list[Reading]] = {}
+    for reading in facts.readings:
+        of_message.setdefault((reading.person, reading.arrival.delivery), []).append(reading)
+    counts = dict.fromkeys(("reminders", "what another channel said", "summaries", "alerts"), 0)
+    for found in of_message.values():
+        kinds = {mention.kind for mention in found[0].arrival.mentions}
+        if kinds <= _REMINDERS:
+            counts["reminders"] += 1
+        elif all(map(is_repeat, found)):
+            counts["what another channel said"] += 1
+        elif kinds == {"summary"}:
+            counts["summaries"] += 1
+        elif kinds == {"alert"}:
+            counts["alerts"] += 1
+    yield from ((f"messages with only {name}", count) for name, count in counts.items())
+
+
+def _of_requests(facts: DayFacts) -> Iterator[Measure]:
+    goals, requests = facts.record.story.goals, list(facts.requests.values())
+    yield Measure(name="requests", value=len(requests), goal=goals.requests)
+    never = [request for request in requests if _never_notified(facts, request)]
+    yield Measure(name="requests never notified", value=len(never), goal=goals.never_notified)
+    late = [request for request in requests if _too_late(request)]
+    yield Measure(name="notified too late for the deadline", value=len(late), goal=goals.too_late)
+    urgent = [
+        (request.first_at - request.asked_at).total_seconds()
+        for request in requests
+        if request.first_at and request.urgency == "high"
+    ]
+    normal = [
+        facts.waking(request.agent, request.asked_at, request.first_at).total_seconds()
+        for request in requests
+        if request.first_at and request.urgency != "high"
+    ]
+    for name, values, share, goal in (
+        ("urgent requests notified after, p95", urgent, 0.95, goals.urgent_p95),
+        ("other requests notified after, p50", normal, 0.5, goals.normal_p50),
+        ("other requests notified after, p95", normal, 0.95, goals.normal_p95),
+    ):
+        most = None if goal is None else seconds(goal)
+        yield Measure(name=name, value=quantile(values, share), unit="s", goal=most)
+
+
+def _of_bursts(facts: DayFacts) -> Iterator[Measure]:
+    """Yield how many messages and entries one person gets about a burst within an hour."""
+    goals = facts.record.story.goals
+    for burst, proposed in facts.record.bursts.items():
+        refs = {facts.request_of[key] for key in proposed if key in facts.request_of}
+        if not refs:
+            continue
+        until = min(facts.requests[ref].asked_at for ref in refs) + HOUR
+        messages, entries = 0, 0
+        for person in _readers(facts):
+            about = [
+                arrival
+                for arrival in _of_person(facts, person)
+                if arrival.at < until and not refs.isdisjoint(_refs(arrival))
+            ]
+            shown = [sum(not refs.isdisjoint(e) for e in one.entries) for one in about]
+            messages, entries = max(messages, len(about)), max((entries, sum(shown)))
+        name = f"burst of {len(proposed)} by {burst}"
+        yield Measure(name=f"{name}: messages", value=messages, goal=goals.burst_messages)
+        yield Measure(name=f"{name}: entries", value=entries, goal=goals.burst_entries)
+
+
+def _readers(facts: DayFacts) -> list[str]:
+    """Return everybody who reads messages, in the order of the configuration."""
+    record = facts.record
+    known = [
+        person
+        for one in record.telling.recipients
+        for channel in one.channels
+        for person in record.persons(one.name, channel)
+    ]
+    return list(dict.fromkeys(known))
+
+
+def _of_person(facts: DayFacts, person: str) -> list[Arrival]:
+    record = facts.record
+    return [one for one in record.arrivals if person in record.persons(one.recipient, one.channel)]
+
+
+def _refs(arrival: Arrival) -> list[str]:
+    return [ref for entry in arrival.entries for ref in entry]
+
+
+def _answered_before(facts: DayFacts, arrival: Arrival) -> bool:
+    """Return True if a request had ended when the message about it was sent."""
+    for mention in arrival.mentions:
+        request = facts.requests.get(mention.ref)
+        if request is None or request.ended_at is None or mention.kind == "expired":
+            continue
+        if request.ended_at < arrival.began:
+            return True
+    return False
+
+
+def _never_notified(facts: DayFacts, request: AskedRequest) -> bool:
+    if request.first_at is not None or request.ended not in {"", "expired"}:
+        return False
+    until = request.ended_at or facts.record.times.end
+    waited = facts.waking(request.agent, request.asked_at, until)
+    return request.ended == "expired" or waited >= NOTIFIED_WITHIN
+
+
+def _too_late(request: AskedRequest) -> bool:
+    """Return True if the first message left no time for an answer."""
+    if request.first_at is None or request.deadline is None:
+        return False
+    needed = min(ANSWERABLE, (request.deadline - request.asked_at) / 2)
+    return request.deadline - request.first_at < needed

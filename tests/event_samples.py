@@ -86,6 +86,7 @@ from safetyd.core.events.request_events import (
     Released,
     Superseded,
 )
+from safetyd.core.events.rota_events import DatedShift, DutyChanged, RotaRead, RotaUnread
 from safetyd.core.messages.proposal import Target, Tokens
 from safetyd.core.messages.telemetry import (
     Commit,
@@ -254,6 +255,12 @@ def _of_messages() -> Iterator[Event]:
     yield LinkRevoked(
         delivery="dlv_1", request_id="req_1", recipient="alice", why="five wrong codes", **when
     )
+    shifts = (DatedShift("alice", at(0), at(8)),)
+    yield RotaRead(
+        calendar="oncall.ics", shifts=shifts, until=at(9), unmatched=("Vacation",), **when
+    )
+    yield RotaUnread(calendar="oncall.ics", why="No such file or directory", **when)
+    yield DutyChanged(on=("bob",), off=("alice",), **when)
 
 
 def _transcript() -> Transcript:

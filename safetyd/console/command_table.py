@@ -88,6 +88,7 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
     "Notifications": {
         "ack": "subcommands.hold_agents",
         "notify": "subcommands.manage_messages",
+        "rota": "subcommands.show_rota",
         "pair": "subcommands.manage_messages",
         "desktop": "subcommands.desktop_helper",
     },

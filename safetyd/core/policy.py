@@ -30,6 +30,7 @@ from safetyd.core.guards.scores import ScoresConfig
 from safetyd.core.host_rules import HostRules
 from safetyd.core.messages.proposal import canonical
 from safetyd.core.recipients import TellingConfig
+from safetyd.core.rota import RotaPolicy
 from safetyd.core.sessions import SessionsConfig
 from safetyd.core.shell.command_reader import CheckedProject, CommandReader, ShellConfig
 
@@ -74,6 +75,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     # The project of proposals that name none; missing in older journals.
     default_project: str | msgspec.UnsetType = msgspec.UNSET
     hosts: HostRules | msgspec.UnsetType = msgspec.UNSET  # missing in older journals
+    rota: RotaPolicy | msgspec.UnsetType = msgspec.UNSET  # missing in older journals
 
     def digest(self) -> str:
         return "sha256:" + hashlib.sha256(canonical(self)).hexdigest()

@@ -93,9 +93,9 @@ def awake_until(hours: QuietHours, at: datetime, seconds: float) -> datetime:
     """
     now, left = at, timedelta(seconds=seconds)
     if hours.start != hours.end:
-        first = _wall_date(hours, at) - 1
+        first = wall_date(hours, at) - 1
         for day in range(first, first + MAX_DAYS):
-            begins, ends = _window(hours, day) or (now, now)
+            begins, ends = window(hours, day) or (now, now)
             awake = max(begins - now, timedelta())
             if awake >= left:
                 break
@@ -104,32 +104,33 @@ def awake_until(hours: QuietHours, at: datetime, seconds: float) -> datetime:
 
 
 def _end(hours: QuietHours, at: datetime) -> datetime | None:
-    today = _wall_date(hours, at)
+    today = wall_date(hours, at)
     # Tomorrow's quiet hours may have started if the clock was put back over midnight.
     for day in (today - 1, today, today + 1):
-        window = _window(hours, day)
-        if window is not None and window[0] <= at < window[1]:
-            return window[1]
+        found = window(hours, day)
+        if found is not None and found[0] <= at < found[1]:
+            return found[1]
     return None
 
 
-def _wall_date(hours: QuietHours, at: datetime) -> int:
+def wall_date(hours: QuietHours, at: datetime) -> int:
+    """Return the number of the day that the wall clock of the zone shows."""
     return at.astimezone(_zone(hours.timezone)).toordinal()
 
 
 @lru_cache(_KEPT)
-def _window(hours: QuietHours, day: int) -> Window | None:
-    """Return the quiet hours that start on a day, if any."""
+def window(hours: QuietHours, day: int) -> Window | None:
+    """Return the hours that start on a day, if any. If start and end are equal, it is a day."""
     begins_on = date.fromordinal(day)
     if hours.days and _DAYS[begins_on.weekday()] not in hours.days:
         return None
     start, end = time.fromisoformat(hours.start), time.fromisoformat(hours.end)
     ends_on = begins_on if start < end else begins_on + timedelta(days=1)
     zone = _zone(hours.timezone)
-    return _first(begins_on, start, zone), _first(ends_on, end, zone)
+    return first_instant(begins_on, start, zone), first_instant(ends_on, end, zone)
 
 
-def _first(day: date, shown: time, zone: ZoneInfo) -> datetime:
+def first_instant(day: date, shown: time, zone: ZoneInfo) -> datetime:
     """Return the first instant at which the wall clock shows the given time or later."""
     wall = datetime.combine(day, shown, zone)
     instant = wall.astimezone(UTC)

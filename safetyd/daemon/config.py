@@ -4,11 +4,10 @@ A file with errors is rejected as a whole. Every error names the file, the key, 
 allowed values. Secrets are never printed.
 """
 
-import difflib
 import json
 import re
 import tomllib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import combinations
 from pathlib import Path
 from typing import Final, TypeVar, get_args, get_origin
@@ -40,12 +39,15 @@ from safetyd.core.guards.rules import RulesConfig
 from safetyd.core.guards.safe_mode import SafeModeConfig
 from safetyd.core.guards.scores import ScoresConfig
 from safetyd.core.policy import AgentConfig, Policy
+from safetyd.core.rota import RotaConfig
 from safetyd.core.sessions import SessionsConfig
 from safetyd.core.shell import programs
 from safetyd.core.shell.command_reader import ShellConfig
+from safetyd.core.text.near_names import meant
 from safetyd.daemon.disk_space import DiskConfig
 from safetyd.extras.backup.history_config import HistoryConfig
 from safetyd.extras.postgres.postgres_config import ExportersConfig, exporter_problems
+from safetyd.extras.rota.rota_checks import rota_problems, wake_problems
 from safetyd.hosts.hosts_config import HostsConfig
 from safetyd.journal.audit import AuditConfig
 from safetyd.journal.replication import JournalConfig
@@ -78,6 +80,12 @@ class ConfigError(Exception):
         self.errors = errors
 
 
+class PeopleConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Settings about recipients that are not only about one of them."""
+
+    rota: RotaConfig = RotaConfig()
+
+
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All settings."""
 
@@ -93,6 +101,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     stop: StopConfig = StopConfig()
     notifications: NotificationsConfig = NotificationsConfig()
     recipients: tuple[RecipientConfig, ...] = ()
+    people: PeopleConfig = PeopleConfig()
     types: dict[str, TypeConfig] = {}
     rules: RulesConfig = RulesConfig()
     projects: dict[str, ProjectTable] = {}
@@ -260,6 +269,7 @@ def _meaning_errors(config: Config) -> Iterator[str]:
     else:
         for key, problem in rule_checks.problems(config.rules, config.projects, kinds):
             yield f"{key}: {problem}"
+        yield from wake_problems({one.name: one.wake_for for one in config.recipients}, kinds)
     for key, problem in programs.problems(config.shell.programs):
         yield f"shell.programs.{key}: {problem}"
     if config.shell.table:
@@ -273,6 +283,7 @@ def _meaning_errors(config: Config) -> Iterator[str]:
 def _telling_errors(config: Config) -> Iterator[str]:
     for key, problem in address_book.problems(config.tables):
         yield f"{key} {problem}"
+    yield from rota_problems(config.people.rota, list(address_book.addresses(config.tables)))
     if config.notifications.timezone not in {"", *available_timezones()}:
         shown = _shown(config.notifications.timezone)
         yield f"notifications.timezone is {shown}; it must be an IANA name such as Europe/Berlin"
@@ -309,7 +320,7 @@ def _struct_errors(kind: type[msgspec.Struct], value: object, path: str) -> Iter
         if key in fields:
             yield from _value_errors(fields[key].type, inner, _joined(path, key))
         else:
-            yield f"{_joined(path, key)} is not a setting; {near(key, fields)}"
+            yield f"{_joined(path, key)} is not a setting; {meant(key, fields)}"
     for key, field in fields.items():
         if field.required and key not in value:
             yield f"{_joined(path, key)} is missing; it must be {_words(mi.type_info(field.type))}"
@@ -369,12 +380,6 @@ def _bounds(kind: mi.Type) -> str:
     limits = (("at least", kind.ge), ("above", kind.gt), ("at most", kind.le), ("below", kind.lt))
     said = " and ".join(f"{words} {limit}" for words, limit in limits if limit is not None)
     return f", {said}" if said else ""
-
-
-def near(key: str, known: Collection[str]) -> str:
-    """Return the known name that was probably meant, or all of them."""
-    found = difflib.get_close_matches(key, known, n=1)
-    return f"did you mean {found[0]}?" if found else f"known are {', '.join(sorted(known))}"
 
 
 def _joined(path: str, key: str) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 from safetyd.core.guards.projects import ProjectConfig
 from safetyd.daemon.config import Config
 from safetyd.daemon.project_files import with_files
+from safetyd.daemon.rota_source import rota_warnings
 from safetyd.extras.file_history.service.histories import DIRECTORY, history_problems
 from safetyd.host import NoSecret, read_secret, secret_directories
 from safetyd.notify.address_book import warnings as telling_warnings
@@ -19,6 +20,7 @@ def config_warnings(config: Config, data_dir: Path) -> list[str]:
         *history_problems(projects, data_dir / DIRECTORY),
         *telling_warnings(config.tables),
         *_relay_warnings(config, data_dir),
+        *rota_warnings(config, data_dir),
         *missing_secrets(config, data_dir),
     ]
 

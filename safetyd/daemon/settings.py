@@ -27,6 +27,7 @@ from safetyd.core.guards.rules import ProjectRules, RulesConfig
 from safetyd.core.policy import Policy
 from safetyd.daemon.config import Config, load_to_run
 from safetyd.daemon.project_files import with_files
+from safetyd.daemon.rota_source import rota_of
 from safetyd.host import THIS_MACHINE, netloc, own_config, system_zone
 from safetyd.notify.address_book import Tables, telling, warnings
 from safetyd.operators.contract.question import Role
@@ -64,7 +65,7 @@ def _telling(config: Config) -> Policy:
     """Return the policy with recipients, and with the system's time zone if none is configured."""
     policy, zone = config.policy(), system_zone()
     told = telling(config.tables, zone=zone)
-    return replace(policy, timezone=policy.timezone or zone, telling=told)
+    return replace(policy, timezone=policy.timezone or zone, telling=told, rota=rota_of(config))
 
 
 def _own(config: Config, data_dir: Path, path: Path | None) -> OwnConfig:

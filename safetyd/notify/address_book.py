@@ -71,6 +71,14 @@ def address_of(tables: Tables, recipient: str, channel: str) -> str:
     return next((person.address(channel) for person in found), "")
 
 
+def addresses(tables: Tables) -> dict[str, tuple[str, ...]]:
+    """Return the personal addresses of every recipient."""
+    return {
+        person.name: tuple(filter(None, map(person.address, PERSONAL)))
+        for person in persons(tables)
+    }
+
+
 def recipient_at(tables: Tables, channel: str, address: str) -> str:
     """Return the recipient with this address, or an empty string."""
     found = (person.name for person in persons(tables) if person.address(channel) == address)

@@ -118,6 +118,7 @@ class RecipientSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     quiet_days: tuple[Day, ...] | None = None
     agents: tuple[str, ...] = ("*",)
     backup: str = ""
+    wake_for: tuple[str, ...] = ()
 
     def address(self, channel: str) -> str:
         """Return the address on a channel; empty if there is none."""

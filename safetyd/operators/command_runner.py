@@ -65,6 +65,7 @@ from safetyd.operators.contract.request_contract import (
     PendingQuestion,
     RequestQuestion,
 )
+from safetyd.operators.contract.rota_contract import RotaQuestion
 from safetyd.operators.contract.status_contract import (
     DaemonFacts,
     HealthAnswer,
@@ -88,6 +89,7 @@ from safetyd.operators.views.guard_view import budgets, types
 from safetyd.operators.views.limit_view import limits
 from safetyd.operators.views.money_view import money
 from safetyd.operators.views.request_view import history, pending, request, reviewed
+from safetyd.operators.views.rota_view import rota
 from safetyd.operators.views.status_view import safe_mode, status
 from safetyd.operators.views.top_bar_view import top_bar
 
@@ -380,5 +382,6 @@ VIEWS: Final[Handlers] = dict(
         overview(GrantsQuestion, grants),
         overview(SuggestionsQuestion, suggestions),
         overview(TopBarQuestion, top_bar),
+        view(RotaQuestion, rota),
     )
 )

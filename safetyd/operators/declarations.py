@@ -18,6 +18,7 @@ from safetyd.operators.contract import (
     notification_contract,
     report_contract,
     request_contract,
+    rota_contract,
     session_contract,
     status_contract,
 )
@@ -45,6 +46,7 @@ QUESTIONS: Final[tuple[type[Question[Done]], ...]] = (
     notification_contract.OutboxQuestion,
     notification_contract.ChannelsQuestion,
     notification_contract.PreviewQuestion,
+    rota_contract.RotaQuestion,
     status_contract.TopBarQuestion,
     cluster_contract.ClusterQuestion,
     session_contract.SignInQuestion,

@@ -11,7 +11,8 @@ from msgspec import Meta
 
 from safetyd.core.messages.proposal import Proposal, is_token
 from safetyd.core.recipients import TellingConfig
-from safetyd.daemon.config import ConfigError, near, parse_table
+from safetyd.core.text.near_names import meant
+from safetyd.daemon.config import ConfigError, parse_table
 from safetyd.rehearsal.story_times import Duration, Span, Start, TimeInStory, wrong_day
 
 Share = Annotated[float, Meta(ge=0, le=1)]
@@ -154,18 +155,18 @@ def misfits(story: Story, telling: TellingConfig) -> Iterator[str]:
         yield "the configuration notifies nobody: enable a channel under [notifications]"
     for number, person in enumerate(story.people):
         if person.name not in people:
-            yield f"people[{number}].name is {person.name!r}; {near(person.name, people)}"
+            yield f"people[{number}].name is {person.name!r}; {meant(person.name, people)}"
         for channel in (*person.woken_by, *person.reads):
             if channel not in telling.channels:
-                why = near(channel, telling.channels)
+                why = meant(channel, telling.channels)
                 yield f"people[{number}]: {channel!r} is not a channel; {why}"
     for number, incident in enumerate(story.incidents):
         if incident.channel and incident.channel not in telling.channels:
-            why = near(incident.channel, telling.channels)
+            why = meant(incident.channel, telling.channels)
             yield f"incidents[{number}].channel is {incident.channel!r}; {why}"
     for name in story.goals.at_night:
         if name not in people:
-            yield f"goals.at_night.{name}: {name!r} is not a recipient; {near(name, people)}"
+            yield f"goals.at_night.{name}: {name!r} is not a recipient; {meant(name, people)}"
 
 
 def _problems(story: Story) -> Iterator[str]:

@@ -257,7 +257,8 @@ def test_an_exporter_without_its_driver_says_what_to_install(
 def test_the_server_extra_and_the_base_do_not_overlap() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
-    extras = ["daemon", "server", "sms", "slack", "chat", "tui", "mcp", "postgres", *FRAMEWORKS]
+    channels = ["sms", "slack", "chat"]
+    extras = ["daemon", "server", *channels, "rota", "tui", "mcp", "postgres", *FRAMEWORKS]
     assert list(project["optional-dependencies"]) == extras
     assert not set(project["dependencies"]) & set(project["optional-dependencies"]["server"])
 

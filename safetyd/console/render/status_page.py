@@ -8,6 +8,7 @@ from safetyd.console.render.guard_tables import safe_mode, whom
 from safetyd.console.render.layout import because, day_end, indented, some, usd, when
 from safetyd.console.render.money_tables import spent
 from safetyd.console.render.request_tables import not_sent, notified_by
+from safetyd.console.render.rota_table import on_call
 from safetyd.console.stop_file import told_of
 from safetyd.console.terminal_text import plain, several
 from safetyd.core.events.daemon_events import DiskUse
@@ -61,6 +62,8 @@ def _facts(view: StatusAnswer) -> Iterator[tuple[str, str]]:
     yield "agents", f"{view.agents} known, {view.keys} with a key; anonymous agents: {anonymous}"
     yield "decisions", f"{decided} since the start"
     yield "spent today", f"{spent(view.today)} by all agents"
+    if view.on_call:
+        yield "on call", f"{on_call(view.on_call)}: `safetyd rota`"
     if view.found:
         yield "anomalies", f"{view.found} in the last hour: `safetyd anomalies`"
     for state in view.outlets:

@@ -17,6 +17,7 @@ from safetyd.core.catalogue import (
     history_entries,
     notification_entries,
     request_entries,
+    rota_entries,
 )
 from safetyd.core.catalogue.entry import Alert, Entry, Notice, because
 from safetyd.core.events.daemon_events import SafetyEvent
@@ -27,6 +28,7 @@ _ENTRIES = (
     *guard_entries.ENTRIES,
     *request_entries.ENTRIES,
     *notification_entries.ENTRIES,
+    *rota_entries.ENTRIES,
     *history_entries.ENTRIES,
     *daemon_entries.ENTRIES,
     *cluster_entries.ENTRIES,

@@ -20,11 +20,13 @@ from safetyd.core.guards.guard_chain import Readers, chain
 from safetyd.core.guards.keys import KeysGuard, Ties
 from safetyd.core.guards.stop import StopGuard
 from safetyd.core.messages.verdict import ALLOWED, Verdict
+from safetyd.core.on_call import OnCall
 from safetyd.core.open_actions import Actions
 from safetyd.core.outbox.outbox import Outbox
 from safetyd.core.policy import Policy
 from safetyd.core.reporting.records import records
 from safetyd.core.reporting.reporter import Reporter
+from safetyd.core.rota import RotaPolicy
 from safetyd.core.sessions import Sessions
 from safetyd.core.shell.command_reader import ANALYSED
 from safetyd.core.unasked_tools import UnaskedTools
@@ -103,6 +105,7 @@ class EngineState:
         self.approvals = Approvals(policy.approvals)
         self.grants = Grants(self.reader)
         self.past_answers = PastAnswers(self.approvals, self.reader)
+        self.on_call = OnCall(policy.rota or RotaPolicy())
         self.outbox = Outbox(policy.telling, self.approvals, self.guards.keys.keyless)
         self.records = records(self.sessions, self.actions, self.approvals, self.guards, policy)
         self.writers = Writers()
@@ -116,6 +119,7 @@ class EngineState:
             self.grants,
             ProgramMemory(self.approvals, self.grants),
             self.past_answers,
+            self.on_call,
             self.outbox,
             *self.records,
             self.writers,

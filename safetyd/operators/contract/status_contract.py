@@ -18,6 +18,7 @@ from safetyd.operators.contract.cluster_contract import ClusterSummary
 from safetyd.operators.contract.guard_contract import Breaker, Budget, Finding
 from safetyd.operators.contract.hold_contract import Pausing, SafeModeShown
 from safetyd.operators.contract.question import Question
+from safetyd.operators.contract.rota_contract import OnCallNow
 from safetyd.operators.replies import Done
 
 
@@ -128,6 +129,7 @@ class StatusAnswer(DaemonFacts, frozen=True, kw_only=True):
     findings: tuple[Finding, ...]  # Anomalies of the last hour, most severe and newest first.
     found: int  # How many anomalies there were.
     requests: Waiting
+    on_call: OnCallNow | None = None  # Null without a rota.
     wide_grants: tuple[str, ...]  # Grants that allow any text of an agent.
     histories: tuple[HistoryTrouble, ...] = ()  # Projects whose file history needs attention.
     agents: int

@@ -29,6 +29,7 @@ from safetyd.operators.views.anomaly_view import finding
 from safetyd.operators.views.breaker_view import breaker
 from safetyd.operators.views.guard_view import budget, keyless_budget, pending_costs
 from safetyd.operators.views.paging import PAGE_BYTES, fitting
+from safetyd.operators.views.rota_view import on_call_now
 
 HEARD_S: Final = 60.0
 MAX_SHOWN: Final = 5  # maximum number of pauses, of breakers, and of kernels in safe mode
@@ -69,6 +70,7 @@ def status(
         findings=fitting((finding(state, one) for one in recent), FINDINGS_BYTES),
         found=len(recent),
         requests=_requests(state, moment, urgencies, unsent),
+        on_call=on_call_now(state, moment),
         wide_grants=tuple(state.grants.wide),
         histories=state.records.file_commits.trouble,
         agents=len(state.keys.agents),

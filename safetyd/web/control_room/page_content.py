@@ -33,6 +33,7 @@ from safetyd.operators.contract.request_contract import (
     PendingQuestion,
     RequestQuestion,
 )
+from safetyd.operators.contract.rota_contract import RotaQuestion
 from safetyd.operators.contract.status_contract import HealthQuestion, StatusQuestion
 from safetyd.operators.replies import CommandRefused, Done
 from safetyd.web.control_room.room_charts import (
@@ -297,7 +298,8 @@ async def report(ask: Ask, params: Params) -> Context:
 
 async def messages(ask: Ask, _params: Params) -> Context:
     outbox = await ask(OutboxQuestion(limit=ROWS))
-    return {"outbox": outbox, **asdict(await ask(ChannelsQuestion()))}
+    rota = await ask(RotaQuestion())
+    return {"outbox": outbox, "rota": rota, **asdict(await ask(ChannelsQuestion()))}
 
 
 async def health(ask: Ask, _params: Params) -> Context:

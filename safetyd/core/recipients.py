@@ -47,14 +47,36 @@ class QuietHours(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     timezone: str = "UTC"
 
 
+class ChannelUse(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """When a recipient is notified on a channel."""
+
+    min_urgency: Urgency = "low"  # less urgent requests use other channels
+    hours: QuietHours | None = None  # outside of these hours, other channels are used
+    wait_s: float | None = None  # when the next channel follows; None: as for all channels
+
+
+_ALWAYS: Final = ChannelUse()
+
+
 class Recipient(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A person, or everyone on a shared channel."""
 
     name: str
     channels: tuple[str, ...]  # channels in order of preference
+    urgent: tuple[str, ...] = ()  # the same for urgent requests; empty: as `channels`
+    uses: dict[str, ChannelUse] = {}  # by channel
+    shared: bool = False  # not a person: each channel gets everything
     quiet: QuietHours = QuietHours()
     agents: tuple[str, ...] = ("*",)  # globs of agents whose requests and alerts they get
     backup: str = ""  # the recipient to notify if this one does not answer
+    patience_s: tuple[float, ...] | None = None  # None: as for all recipients
+
+    def ordered(self, urgency: Urgency) -> tuple[str, ...]:
+        """Return the channels for an urgency in order of preference."""
+        return (self.urgent if urgency == "high" else ()) or self.channels
+
+    def use(self, channel: str) -> ChannelUse:
+        return self.uses.get(channel, _ALWAYS)
 
     def hears_of(self, agent: str | None) -> bool:
         """Return True if they get the requests and alerts of this agent (None: of all agents)."""
@@ -66,9 +88,17 @@ class TellingConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     recipients: tuple[Recipient, ...] = ()
     channels: dict[str, ChannelKind] = {}  # all configured channels, in order
-    strategy: Strategy = "all"
+    strategy: Strategy = "sequential"
     min_urgency: Urgency = "low"
     batch_interval_s: float = 60.0
+    # How long the next message waits while a person has one unanswered message, two and so on. The
+    # last value is repeated.
+    patience_s: tuple[float, ...] = (900.0, 1800.0)
+    rounds: tuple[TimeOfDay, ...] = ("09:00", "16:00")  # when people are reminded
+    next_channel_s: float = 14_400.0  # until a person's next channel follows; 0: never
+    urgent_next_channel_s: float = 300.0  # the same for urgent requests
+    night_messages: int = 2  # maximum urgent messages during one person's quiet hours
+    on_call_night_messages: int = 4  # the same for people who are on duty
     batch_mode: BatchMode = "trailing"
     alert_batch_s: float = 600.0
     summaries: Summaries = "each"

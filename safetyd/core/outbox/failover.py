@@ -5,6 +5,7 @@ from safetyd.core.events.notification_events import Item
 from safetyd.core.outbox.deliveries import Deliveries, Delivery
 from safetyd.core.outbox.delivery_queue import DeliveryQueue, DeliveryQueues
 from safetyd.core.outbox.reminders import Reminders
+from safetyd.core.outbox.audience import Audience
 from safetyd.core.outbox.routing import Routing
 from safetyd.core.outbox.slots import Slots
 
@@ -21,12 +22,14 @@ class Failover:
         queues: DeliveryQueues,
         deliveries: Deliveries,
         routing: Routing,
+        audience: Audience,
         slots: Slots,
     ) -> None:
         self._reminders = reminders
         self._queues = queues
         self._deliveries = deliveries
         self._routing = routing
+        self._audience = audience
         self._slots = slots
 
     def undeliverable(self, request_id: str) -> bool:
@@ -69,8 +72,11 @@ class Failover:
         found = self._reminders.find(item.ref)
         if found is None:
             return []
-        queue = self._routing.next(recipient, found.state.refused)
-        if queue is None or self._has(queue, item.ref):
+        who = self._routing.find(recipient)
+        if who is None or not self._routing.steps(who):
+            return []
+        (queue,) = self._audience.queues(who, found.request, event.at, found.state.refused)
+        if self._routing.shut(queue, found.state.refused) or self._has(queue, item.ref):
             return []
         slot = self._slots.request(queue, found.request, event, soon=True)
         queue.put(item, slot, event.at)

@@ -1,8 +1,9 @@
-"""Queues notifications about pending requests, and reminders until they are answered."""
+"""Queues notifications about pending requests, and escalates them until they are answered."""
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import Final, NamedTuple
 
 import msgspec
@@ -11,8 +12,9 @@ from safetyd.core.approvals.queue import Approvals
 from safetyd.core.approvals.request import Request
 from safetyd.core.events.daemon_events import ClockStepped
 from safetyd.core.events.event import Event
-from safetyd.core.events.notification_events import Climbed, Item
+from safetyd.core.events.notification_events import Climbed, Item, LinkOpened
 from safetyd.core.events.request_events import Deferred, Expired
+from safetyd.core.outbox.audience import Audience
 from safetyd.core.outbox.deliveries import Deliveries, Delivery
 from safetyd.core.outbox.delivery_queue import (
     STORM_GAP,
@@ -22,9 +24,16 @@ from safetyd.core.outbox.delivery_queue import (
     hold_back,
     shifted,
 )
-from safetyd.core.outbox.escalation import APART, EscalationStep, next_step
+from safetyd.core.outbox.escalation import (
+    APART,
+    LAST_CALL,
+    EscalationStep,
+    Unanswered,
+    next_step,
+)
 from safetyd.core.outbox.routing import Routing
 from safetyd.core.outbox.slots import Slots
+from safetyd.core.recipients import Recipient
 
 MAX_LATE: Final = 1_000  # in a queue with more items, expired requests are not reported
 MAX_STEPS: Final = 64  # per tick
@@ -42,6 +51,7 @@ class ReminderState(msgspec.Struct, array_like=True):
     told: bool = False
     refused: list[str] = []  # queues whose channel failed to deliver it
     stepped_s: float = 0.0  # by how many seconds the wall clock was stepped since the request
+    opened: list[str] = []  # recipients who opened a link to it
 
 
 class Reminded(NamedTuple):
@@ -64,6 +74,7 @@ class Reminders:
         queues: DeliveryQueues,
         deliveries: Deliveries,
         routing: Routing,
+        audience: Audience,
         slots: Slots,
     ) -> None:
         self._states = states
@@ -71,6 +82,7 @@ class Reminders:
         self._queues = queues
         self._deliveries = deliveries
         self._routing = routing
+        self._audience = audience
         self._slots = slots
         self._order_steps()
 
@@ -80,6 +92,10 @@ class Reminders:
         if state is None or request is None or not request.pending:
             return None
         return Reminded(state, request)
+
+    def all(self) -> Iterator[Reminded]:
+        """Yield the pending requests, the oldest first."""
+        return (found for found in map(self.find, self._states) if found is not None)
 
     def known(self, id_: str) -> bool:
         """Return True if a message about a request was delivered."""
@@ -96,7 +112,7 @@ class Reminders:
         request = self._approvals.find(id_)
         if request is None or not request.pending or id_ in self._states:
             return []
-        queues = self._routing.request(request.agent)
+        queues = self._audience.first(request, event.at)
         if self._slots.too_calm(request.urgency):
             hold_back(queues)
             return []
@@ -104,6 +120,20 @@ class Reminders:
         for queue in queues:
             queue.put(Item("request", id_), self._slots.request(queue, request, event), event.at)
         return queues
+
+    def hand_over(self, event: Event, who: Recipient) -> list[DeliveryQueue]:
+        """Queue the urgent requests for a recipient who did not get them yet."""
+        touched = list[DeliveryQueue]()
+        for state, request in self.all():
+            known = any(each.recipient == who.name for each in self._deliveries.about(request.id))
+            if known or request.urgency != "high" or not who.hears_of(request.agent):
+                continue
+            for queue in self._audience.queues(who, request, event.at, state.refused):
+                if not queue.holds(request.id):
+                    slot = self._slots.request(queue, request, event, soon=True)
+                    queue.put(Item("request", request.id), slot, event.at)
+                    touched.append(queue)
+        return touched
 
     def adopt(self) -> None:
         """Queue pending requests that nobody received. Call it after routes have changed."""
@@ -113,8 +143,8 @@ class Reminders:
             if calm or (state and not self._forlorn(request.id, state)):
                 continue
             state = state or self._begin(request)
-            for queue in self._routing.request(request.agent, state.refused):
-                at = request.asked.at
+            at = request.asked.at
+            for queue in self._audience.first(request, at, state.refused):
                 queue.put(Item("request", request.id), Slot("batch", "batch", at), at)
 
     def deferred(self, event: Deferred) -> None:
@@ -146,11 +176,21 @@ class Reminders:
             queue.told_about(request.agent, delivery.at)
 
     def told(self, delivery: Delivery) -> None:
-        """Record that a message was delivered."""
-        for state, _ in self._of(delivery):
-            state.told = True
+        """Record that a message was delivered. Other recipients can then wait longer."""
+        for state, request in self._of(delivery):
+            if not state.told:
+                state.told = True
+                for queue in self._queues:
+                    latest = self._slots.latest(queue, request, delivery.at, first=False)
+                    queue.relax(request.id, latest)
             if delivery.queue in state.refused:
                 state.refused.remove(delivery.queue)
+
+    def opened(self, event: LinkOpened) -> None:
+        """Record that a recipient has seen requests."""
+        for found in filter(None, map(self.find, event.request_ids)):
+            if event.recipient not in found.state.opened:
+                found.state.opened.append(event.recipient)
 
     def refused(self, delivery: Delivery) -> None:
         """Record that a channel failed to deliver a message."""
@@ -164,24 +204,30 @@ class Reminders:
             state.tell_by = self._tell_by(request, event.at, event.t)
 
     def due(self, at: datetime) -> tuple[Item, ...]:
-        """Return the escalation steps that are due, the earliest first."""
+        """Return the escalation steps that are due, the earliest first.
+
+        A last call brings those of the next hour with it.
+        """
         due = dict[str, EscalationStep]()
         while self._steps and self._steps[0][0] <= at and len(due) < MAX_STEPS:
             planned, id_ = heapq.heappop(self._steps)
             if (step := self._planned(id_, planned, at)) is not None:
                 due[id_] = step
+        if any(step.kind == "last_call" for step in due.values()):
+            due |= islice(self._last_calls(at + LAST_CALL), MAX_STEPS - len(due))
         return tuple(Item(due[id_].kind, id_, self._states[id_].step + 1) for id_ in due)
 
     def escalate(self, event: Climbed) -> list[DeliveryQueue]:
-        """Queue the reminders of the steps that are due, and plan the next steps."""
+        """Queue the messages of the steps that are due, and plan the next steps."""
         touched = list[DeliveryQueue]()
         for item in event.steps:
             if (found := self.find(item.ref)) is None:
                 continue
-            backup = found.state.next is not None and found.state.next.backup
+            step = found.state.next or EscalationStep(event.at)
             found.state.step = item.step
-            self._plan_next(found, event.at)
-            touched += self._remind(event, found, item, backup=backup)
+            self._plan_next(found, max(event.at, step.at))
+            queues = self._escalated(found, event.at, step)
+            touched += [q for q in queues if self._reminds(event, found, q, item)]
         return touched
 
     def shift(self, event: ClockStepped) -> None:
@@ -209,12 +255,13 @@ class Reminders:
 
     def _tell_by(self, request: Request, at: datetime, t: float) -> datetime | None:
         """Return the time by which someone must be notified. Quiet hours do not count."""
-        interval = self._slots.interval
-        patience = max(3 * interval, UNNOTIFIED)
-        if self._slots.storms(request, t):
-            patience += STORM_GAP
+        interval, pace = self._slots.interval, self._slots.pace
         queues = self._routing.concerned(request.agent)
         people = dict.fromkeys(queue.recipient for queue in queues)
+        first = max(map(pace.first_within, people), default=interval)
+        patience = max(first + 2 * interval, UNNOTIFIED)
+        if self._slots.storms(request, t):
+            patience += STORM_GAP
         begins = (self._slots.quiet_until(name, at + interval) or at for name in people)
         # A request without recipients also counts as undelivered.
         return min((begin + patience for begin in begins), default=at + patience)
@@ -253,36 +300,67 @@ class Reminders:
             return None
         return step if deadline is None or deadline > at else None
 
+    def _last_calls(self, until: datetime) -> Iterator[tuple[str, EscalationStep]]:
+        """Yield the last calls that are planned until a time."""
+        for state, request in self.all():
+            step = state.next
+            if step is not None and step.kind == "last_call" and step.at <= until:
+                yield request.id, step
+
     def _plan_next(self, reminded: Reminded, after: datetime) -> None:
         state, request = reminded
         asked = request.asked.at + timedelta(seconds=state.stepped_s)
-        self._plan(request.id, state, next_step(request.urgency, asked, request.deadline, after))
+        waits = {each.wait for each in self._audience.next_channels(request, after)}
+        if request.urgency == "high":
+            waits.add(self._audience.urgent_wait)
+        unanswered = Unanswered(request.urgency, asked, request.deadline, sorted(waits))
+        self._plan(request.id, state, next_step(unanswered, after))
 
     def _plan(self, id_: str, state: ReminderState, step: EscalationStep | None) -> None:
         state.next = step
         if step is not None:
             heapq.heappush(self._steps, (step.at, id_))
 
-    def _remind(
-        self, event: Climbed, reminded: Reminded, item: Item, *, backup: bool
+    def _escalated(
+        self, reminded: Reminded, at: datetime, step: EscalationStep
     ) -> list[DeliveryQueue]:
-        state, request = reminded
-        urgent, refused = request.urgency == "high", state.refused
-        queues = self._routing.request(request.agent, refused, everywhere=urgent, backup=backup)
-        if state.last_at is not None and state.last_at <= event.at < state.last_at + APART:
-            usual = self._routing.request(request.agent, refused, everywhere=urgent)
-            just_told = {queue.key for queue in usual}
-            queues = [queue for queue in queues if queue.key not in just_told]
-        return [queue for queue in queues if self._reminds(event, request, queue, item)]
+        """Return the queues for a step.
 
-    def _reminds(self, event: Climbed, request: Request, queue: DeliveryQueue, item: Item) -> bool:
-        """Queue a reminder, unless a message about the request is queued or under way."""
+        People who have not opened the request get it on their next channel. Urgent requests, last
+        calls and deferred requests also go to everybody else, on the same channel as before.
+        """
+        state, request = reminded
+        urgent, queues = request.urgency == "high", list[DeliveryQueue]()
+        if urgent or not step.next_channel:
+            refused, backup = state.refused, step.backup
+            queues = self._audience.reminded(request, at, refused, backup=backup)
+        if urgent or step.next_channel:
+            waited = at - request.asked.at - timedelta(seconds=state.stepped_s)
+            used = [each.queue for each in self._deliveries.about(request.id)]
+            following = {
+                each.who.name: each.queue
+                for each in self._audience.next_channels(request, at, used)
+                if each.who.name not in state.opened and each.wait <= waited
+            }
+            queues = [queue for queue in queues if queue.recipient not in following]
+            queues += following.values()
+        return queues
+
+    def _reminds(
+        self, event: Climbed, reminded: Reminded, queue: DeliveryQueue, item: Item
+    ) -> bool:
+        """Queue a reminder, unless the queue has the request, or has just sent it."""
+        request = reminded.request
         if queue.holds(request.id):
             if item.kind == "last_call":
                 queue.change(item)
             return False
-        deliveries = self._deliveries.about(request.id)
-        if any(each.under_way and each.queue == queue.key for each in deliveries):
+        mine = [each for each in self._deliveries.about(request.id) if each.queue == queue.key]
+        if any(each.under_way or each.at <= event.at < each.at + APART for each in mine):
             return False
-        queue.put(item, self._slots.request(queue, request, event), event.at)
+        if item.kind == "last_call":
+            slot = self._slots.reminder(queue, request, event)
+        else:
+            slot = self._slots.request(queue, request, event, item.kind)
+        queue.put(item, slot, event.at)
         return True

@@ -42,8 +42,12 @@ def alice(channels: Iterable[str] = ("mail",), **fields: object) -> Recipient:
 
 
 def config(channels: dict[str, ChannelKind] = MAIL, **fields: object) -> TellingConfig:
-    """Configure channels, all of them alice's unless other recipients are named."""
-    fields = {"recipients": (alice(channels),), **fields}
+    """Configure channels, all of them alice's unless other recipients are named.
+
+    Everybody gets everything on every channel, and no message waits for an answer to another one.
+    """
+    usual = {"strategy": "all", "patience_s": (), "rounds": ()}
+    fields = {"recipients": (alice(channels),), **usual, **fields}
     return TellingConfig(channels=channels, **fields)  # type: ignore[arg-type]
 
 

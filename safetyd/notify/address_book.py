@@ -114,6 +114,7 @@ def telling(tables: Tables, *, zone: str) -> TellingConfig:
         rounds=settings.rounds,
         next_channel_s=60 * settings.next_channel_minutes,
         urgent_next_channel_s=60 * settings.urgent_next_channel_minutes,
+        next_person_s=60 * settings.next_person_minutes,
         night_messages=settings.night_messages,
         on_call_night_messages=settings.on_call_night_messages,
         alert_batch_s=settings.alert_batch_seconds,

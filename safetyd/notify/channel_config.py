@@ -69,6 +69,7 @@ class NotificationSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
     rounds: tuple[TimeOfDay, ...] = _USUAL.rounds
     next_channel_minutes: Minutes = _USUAL.next_channel_s / 60
     urgent_next_channel_minutes: Minutes = _USUAL.urgent_next_channel_s / 60
+    next_person_minutes: Minutes = _USUAL.next_person_s / 60
     night_messages: Messages = _USUAL.night_messages
     on_call_night_messages: Messages = _USUAL.on_call_night_messages
     alert_batch_seconds: Seconds = _USUAL.alert_batch_s

@@ -1,9 +1,8 @@
 """The audience of a request: who gets it now, and on which channels."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime, timedelta
-from itertools import islice
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from safetyd.core.anonymous_pool import counted_as
 from safetyd.core.approvals.request import Request
@@ -12,9 +11,6 @@ from safetyd.core.outbox.delivery_queue import DeliveryQueue
 from safetyd.core.outbox.routing import Routing
 from safetyd.core.outbox.slots import Slots
 from safetyd.core.recipients import Recipient, TellingConfig
-
-FIRST_REMINDER_S: Final = 300.0
-
 
 class NextChannel(NamedTuple):
     """A person's next channel for a request, and how long after the request it follows."""
@@ -30,8 +26,6 @@ class Audience:
     def __init__(self, config: TellingConfig, routing: Routing, slots: Slots) -> None:
         self._next_s = config.next_channel_s
         self._urgent_next_s = config.urgent_next_channel_s
-        # A person with one channel is reminded there.
-        self.urgent_wait = timedelta(seconds=config.urgent_next_channel_s or FIRST_REMINDER_S)
         self._routing = routing
         self._slots = slots
 
@@ -45,8 +39,22 @@ class Audience:
         people = self._routing.responsible(request, at)
         if request.urgency == "high" and not self._reaches_any(people, request, at):
             others = self._routing.others(people, request.agent, at)
-            people += islice((who for who in others if self._reaches(who, request, at)), 1)
+            found = [who for who in others if self._reaches(who, request, at)]
+            people += found[:1] or [
+                who
+                for who in self._routing.backups(people)
+                if self._slots.reaches(who.name, request, at, backup=True)
+            ][:1]
         return [queue for who in people for queue in self.queues(who, request, at, refused)]
+
+    def lead(self, queues: Sequence[DeliveryQueue], at: datetime) -> str:
+        """Return the person who gets a request that is not urgent before others do.
+
+        That is somebody who is awake and can be reached: by mail rather than on the phone, and
+        whoever got no message for the longest time. Without such a person, the result is empty.
+        """
+        usable = [queue for queue in queues if self._usable(queue, at)]
+        return min(usable, key=lambda queue: self._calm(queue, at)).recipient if usable else ""
 
     def queues(
         self, who: Recipient, request: Request, at: datetime, refused: Collection[str] = ()
@@ -77,6 +85,16 @@ class Audience:
             if following and (wait := self._wait(who, first[0].channel, urgency)):
                 yield NextChannel(who, following[0], timedelta(seconds=wait))
 
+    def _usable(self, queue: DeliveryQueue, at: datetime) -> bool:
+        who = self._routing.find(queue.recipient)
+        up = who is not None and not who.shared and not self._routing.is_down(queue.channel)
+        return up and self._slots.quiet_until(queue.recipient, at) is None
+
+    def _calm(self, queue: DeliveryQueue, at: datetime) -> tuple[bool, datetime]:
+        pace = self._slots.pace
+        free_at = pace.next_at(queue.recipient, queue.channel, at)
+        return pace.is_phone(queue.channel), max(at, free_at or at)
+
     def _wait(self, who: Recipient, channel: str, urgency: Urgency) -> float:
         own = who.use(channel).wait_s
         usual = self._urgent_next_s if urgency == "high" else self._next_s
@@ -96,7 +114,8 @@ class Audience:
         for who in people:
             if not who.shared and self._reaches(who, request, at):
                 found = self._routing.queues(who, "high", at)
-                if any(not self._full(queue, request, at) for queue in found):
+                up = [queue for queue in found if not self._routing.is_down(queue.channel)]
+                if any(not self._full(queue, request, at) for queue in up):
                     return True
         return not any(not who.shared for who in people)
 

@@ -111,6 +111,10 @@ class DeliveryQueue(msgspec.Struct):
     def key(self) -> str:
         return key(self.recipient, self.channel)
 
+    @property
+    def has_urgent(self) -> bool:
+        return any(batch.sort == "high" for batch in self.rows.values())
+
     def holds(self, ref: str) -> bool:
         return ref in self.where
 

@@ -26,6 +26,10 @@ class Duty:
         """Return True if a recipient is responsible at a time."""
         return not self.in_use or self._on_call.rota.covers(name, at)
 
+    def off(self, name: str, at: datetime) -> bool:
+        """Return True if a recipient is in the rota, and other people are on duty."""
+        return name in self._on_call.rota.members and not self.covers(name, at)
+
     def ends(self, at: datetime) -> datetime | None:
         """Return when other people are on duty, if that is known."""
         return self._on_call.rota.next_change(at)
@@ -41,7 +45,7 @@ class Duty:
         """
         classes = self._on_call.config.wake_for.get(name, ())
         return (
-            self.covers(name, at)
+            not self.off(name, at)
             or "all" in classes
             or request.asked.type in classes
             or request.asked.reversibility in classes

@@ -1,11 +1,12 @@
 """Escalation: what happens to a request that nobody answers.
 
-    low, normal   the next channel of each person, if nobody opens the request; a last call before
-                  the deadline. Reminders are sent in rounds.
-    high          the next channel after 5 minutes; reminders after 15, 30, 60 and 90 minutes, which
-                  the backup receives as well
+    low, normal   the next channel of each person, if they do not open the request; a last call
+                  before the deadline. Reminders are sent in rounds.
+    high          the next channel after 5 minutes; reminders after 15 and 60 minutes, which the
+                  backup receives as well
 
-A step within two minutes of the deadline, or of the step before it, is skipped.
+A step within two minutes of the deadline, or of the step before it, is skipped. Steps of several
+requests that are planned close together take place together.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,7 +22,9 @@ LAST_CALL: Final = timedelta(hours=1)  # before the deadline
 # A person is not notified again of a request that is not urgent within this time.
 REPEATED: Final = timedelta(hours=4)
 
-_URGENT: Final = tuple(timedelta(minutes=minutes) for minutes in (15, 30, 60, 90))
+TOGETHER: Final = timedelta(hours=1)
+TOGETHER_URGENT: Final = timedelta(minutes=5)
+_URGENT: Final = tuple(timedelta(minutes=minutes) for minutes in (15, 60))
 
 
 class EscalationStep(msgspec.Struct, frozen=True, gc=False, array_like=True):

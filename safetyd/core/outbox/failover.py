@@ -44,6 +44,7 @@ class Failover:
         touched = list[DeliveryQueue]()
         for item in delivery.items:
             touched += self._move(event, delivery.recipient, item)
+            touched += self._hasten(event, item)
         return touched
 
     def down(self, event: Event, channel: str) -> list[DeliveryQueue]:
@@ -61,10 +62,12 @@ class Failover:
             if moved := self._move(event, queue.recipient, item):
                 queue.drop(item.ref)
                 touched += moved
+            touched += self._hasten(event, item)
         for delivery in self._deliveries.under_way():
             if delivery.queue == queue.key:
                 for item in delivery.items:
                     touched += self._move(event, queue.recipient, item)
+                    touched += self._hasten(event, item)
         return touched
 
     def _move(self, event: Event, recipient: str, item: Item) -> list[DeliveryQueue]:
@@ -81,6 +84,16 @@ class Failover:
         slot = self._slots.request(queue, found.request, event, soon=True)
         queue.put(item, slot, event.at)
         return [queue]
+
+    def _hasten(self, event: Event, item: Item) -> list[DeliveryQueue]:
+        """Send a request that nobody has received to its other recipients soon."""
+        found = self._reminders.find(item.ref)
+        if found is None or found.state.told:
+            return []
+        queues = [queue for queue in self._queues if queue.holds(item.ref)]
+        for queue in queues:
+            queue.put(item, self._slots.request(queue, found.request, event, item.kind), event.at)
+        return queues
 
     def _has(self, queue: DeliveryQueue, ref: str) -> bool:
         """Return True if a request is in this queue, or in a message from it that was not lost."""

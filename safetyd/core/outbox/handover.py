@@ -44,12 +44,13 @@ class Handover:
         return [queue for who in found for queue in self._begins(event, who)]
 
     def _begins(self, event: DutyChanged, who: Recipient) -> list[DeliveryQueue]:
-        urgent = self._reminders.hand_over(event, who)
+        handed = self._reminders.hand_over(event, who)
+        urgent = [queue for queue in handed if queue.has_urgent]
         note = self._note(event, who)
         placed: Placed = {}
-        for queue in urgent or self._routing.queues(who, "normal", event.at):
+        for queue in urgent or handed or self._routing.queues(who, "normal", event.at):
             placed[queue.key] = queue, self._slots.handover(event.at, urgent=bool(urgent))
-        return [*urgent, *self._alerts.put(_key(who.name), note, placed)]
+        return [*handed, *self._alerts.put(_key(who.name), note, placed)]
 
     def _note(self, event: DutyChanged, who: Recipient) -> Note:
         until = self._duty.ends(event.at)

@@ -3,7 +3,7 @@
 Messages without urgent items follow a person's patience. The first one waits only for the batch
 interval. While the person has unanswered messages, the next one waits longer. An answer or an
 opened link starts this again, except that a person never gets more than `EAGER` messages an hour
-without longer waits.
+without longer waits, or `EAGER_PHONE` on a phone.
 
 Urgent messages are sent immediately until a limit is reached. Then they share a message from time
 to time. Each party has its own limit as well, so that the urgent messages of one party do not delay
@@ -15,9 +15,12 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from safetyd.core.recipients import Recipient, TellingConfig
+from safetyd.core.recipients import ChannelKind, Recipient, TellingConfig
 
-EAGER: Final = 4  # messages within `HOUR`, after which the first wait applies to each message
+# After so many messages within `HOUR`, the first wait applies to each message.
+EAGER: Final = 3
+EAGER_PHONE: Final = 1
+PHONE: Final[frozenset[ChannelKind]] = frozenset({"sms", "chat", "desktop"})
 HOUR: Final = timedelta(hours=1)
 
 
@@ -37,9 +40,9 @@ MACHINES: Final = UrgentLimits(5 * _MINUTE, 5, 1_000, _MINUTE, timedelta())
 
 
 class PersonPace(msgspec.Struct):
-    """The recent messages of one person, on all channels, without urgent ones."""
+    """The recent messages of one person, on all channels."""
 
-    unanswered: int = 0  # messages since the last answer or opened link
+    unanswered: int = 0  # messages without urgent items since the last answer or opened link
     sent_at: list[datetime] = []  # the last ones, at most `EAGER`
     digest_at: datetime | None = None  # the last message after quiet hours
 
@@ -52,20 +55,25 @@ class Pace:
         self._usual = config.patience_s
         self._persons = persons
         self._recipients = {each.name: each for each in config.recipients}
-        self._machines = {name for name, kind in config.channels.items() if kind == "webhook"}
+        self._kinds = config.channels
 
     def limits(self, channel: str) -> UrgentLimits:
-        return MACHINES if channel in self._machines else PEOPLE
+        return MACHINES if self._kinds.get(channel) == "webhook" else PEOPLE
+
+    def is_phone(self, channel: str) -> bool:
+        """Return True if a message on a channel interrupts."""
+        return self._kinds.get(channel) in PHONE
 
     def next_at(self, recipient: str, channel: str, at: datetime) -> datetime | None:
         """Return when a person's patience allows the next message, or None if it does now."""
         who, known = self._recipients.get(recipient), self._persons.get(recipient)
-        if who is None or known is None or channel in self._machines:
+        if who is None or known is None or self._kinds.get(channel) == "webhook":
             return None
         # Times in the future are from before a step of the clock.
         sent_at = [sent for sent in known.sent_at if sent <= at]
         wait = self._wait(who, known.unanswered)
-        if len(sent_at) == EAGER and at < sent_at[0] + HOUR:
+        eager = EAGER_PHONE if self.is_phone(channel) else EAGER
+        if len(sent_at) >= eager and at < sent_at[-eager] + HOUR:
             wait = max(wait, self._wait(who, 1))
         return sent_at[-1] + wait if sent_at else None
 
@@ -76,7 +84,7 @@ class Pace:
         return max(self.interval, patient - self.interval)
 
     def sent(self, recipient: str, at: datetime, *, asks: bool, digest: bool) -> None:
-        """Record a message without urgent items. With `asks`, it can be answered."""
+        """Record a message. With `asks`, it has requests that are not urgent."""
         known = self._persons.setdefault(recipient, PersonPace())
         known.unanswered += asks
         known.sent_at = [*known.sent_at, at][-EAGER:]

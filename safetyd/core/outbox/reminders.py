@@ -26,7 +26,8 @@ from safetyd.core.outbox.delivery_queue import (
 )
 from safetyd.core.outbox.escalation import (
     APART,
-    LAST_CALL,
+    TOGETHER,
+    TOGETHER_URGENT,
     EscalationStep,
     Unanswered,
     next_step,
@@ -117,16 +118,21 @@ class Reminders:
             hold_back(queues)
             return []
         self._begin(request)
+        lead = self._audience.lead(queues, event.at)
         for queue in queues:
-            queue.put(Item("request", id_), self._slots.request(queue, request, event), event.at)
+            first = self._routing.is_shared(queue) or lead in {"", queue.recipient}
+            slot = self._slots.request(queue, request, event, first=first)
+            queue.put(Item("request", id_), slot, event.at)
         return queues
 
     def hand_over(self, event: Event, who: Recipient) -> list[DeliveryQueue]:
-        """Queue the urgent requests for a recipient who did not get them yet."""
+        """Queue the pending requests for a recipient who did not get them yet."""
         touched = list[DeliveryQueue]()
         for state, request in self.all():
             known = any(each.recipient == who.name for each in self._deliveries.about(request.id))
-            if known or request.urgency != "high" or not who.hears_of(request.agent):
+            if known or not who.hears_of(request.agent):
+                continue
+            if self._slots.too_calm(request.urgency):
                 continue
             for queue in self._audience.queues(who, request, event.at, state.refused):
                 if not queue.holds(request.id):
@@ -206,15 +212,15 @@ class Reminders:
     def due(self, at: datetime) -> tuple[Item, ...]:
         """Return the escalation steps that are due, the earliest first.
 
-        A last call brings those of the next hour with it.
+        Steps of the same kind that are planned soon afterwards take place at the same time.
         """
         due = dict[str, EscalationStep]()
         while self._steps and self._steps[0][0] <= at and len(due) < MAX_STEPS:
             planned, id_ = heapq.heappop(self._steps)
             if (step := self._planned(id_, planned, at)) is not None:
                 due[id_] = step
-        if any(step.kind == "last_call" for step in due.values()):
-            due |= islice(self._last_calls(at + LAST_CALL), MAX_STEPS - len(due))
+        if due:
+            due |= islice(self._soon(due, at), MAX_STEPS - len(due))
         return tuple(Item(due[id_].kind, id_, self._states[id_].step + 1) for id_ in due)
 
     def escalate(self, event: Climbed) -> list[DeliveryQueue]:
@@ -300,19 +306,27 @@ class Reminders:
             return None
         return step if deadline is None or deadline > at else None
 
-    def _last_calls(self, until: datetime) -> Iterator[tuple[str, EscalationStep]]:
-        """Yield the last calls that are planned until a time."""
+    def _soon(
+        self, due: dict[str, EscalationStep], at: datetime
+    ) -> Iterator[tuple[str, EscalationStep]]:
+        """Yield the steps that can take place together with those that are due."""
+        sorts = {self._sort(id_, step) for id_, step in due.items()}
         for state, request in self.all():
             step = state.next
-            if step is not None and step.kind == "last_call" and step.at <= until:
+            if step is None or request.id in due or self._sort(request.id, step) not in sorts:
+                continue
+            if step.at <= at + (TOGETHER_URGENT if request.urgency == "high" else TOGETHER):
                 yield request.id, step
+
+    def _sort(self, id_: str, step: EscalationStep) -> tuple[bool, str, bool]:
+        found = self.find(id_)
+        urgent = found is not None and found.request.urgency == "high"
+        return urgent, step.kind, step.next_channel
 
     def _plan_next(self, reminded: Reminded, after: datetime) -> None:
         state, request = reminded
         asked = request.asked.at + timedelta(seconds=state.stepped_s)
         waits = {each.wait for each in self._audience.next_channels(request, after)}
-        if request.urgency == "high":
-            waits.add(self._audience.urgent_wait)
         unanswered = Unanswered(request.urgency, asked, request.deadline, sorted(waits))
         self._plan(request.id, state, next_step(unanswered, after))
 
@@ -335,12 +349,11 @@ class Reminders:
             refused, backup = state.refused, step.backup
             queues = self._audience.reminded(request, at, refused, backup=backup)
         if urgent or step.next_channel:
-            waited = at - request.asked.at - timedelta(seconds=state.stepped_s)
             used = [each.queue for each in self._deliveries.about(request.id)]
             following = {
                 each.who.name: each.queue
                 for each in self._audience.next_channels(request, at, used)
-                if each.who.name not in state.opened and each.wait <= waited
+                if each.who.name not in state.opened
             }
             queues = [queue for queue in queues if queue.recipient not in following]
             queues += following.values()

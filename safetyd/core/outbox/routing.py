@@ -55,6 +55,9 @@ class Routing:
     def is_down(self, channel: str) -> bool:
         return channel in self._down
 
+    def is_shared(self, queue: DeliveryQueue) -> bool:
+        return self._people[queue.recipient].shared
+
     def find(self, recipient: str) -> Recipient | None:
         return self._people.get(recipient)
 
@@ -67,11 +70,12 @@ class Routing:
         return [who for who in self._people.values() if who.hears_of(agent)]
 
     def responsible(self, request: Request, at: datetime) -> list[Recipient]:
-        """Return the recipients of a request. If it is urgent, these are the people on duty."""
+        """Return the recipients of a request, without people who are not on duty now."""
         people = self.people(request.agent)
-        if request.urgency != "high":
-            return people
-        found = [who for who in people if who.shared or self._duty.wakes(who.name, request, at)]
+        if request.urgency == "high":
+            found = [who for who in people if who.shared or self._duty.wakes(who.name, request, at)]
+        else:
+            found = [who for who in people if not self._duty.off(who.name, at)]
         return found if any(not who.shared for who in found) else people
 
     def backups(self, people: Sequence[Recipient]) -> list[Recipient]:
@@ -133,8 +137,9 @@ class Routing:
 
     def alert(self, alert: Alert, at: datetime) -> list[DeliveryQueue]:
         """Return the queues for an alert: channels of its kinds, or else the first channel."""
-        found = list[DeliveryQueue]()
-        for who in self.people(alert.agent):
+        found, people = list[DeliveryQueue](), self.people(alert.agent)
+        on_duty = [who for who in people if alert.always or not self._duty.off(who.name, at)]
+        for who in on_duty or people:
             left = [
                 queue
                 for queue in self._fitting(who, alert.urgency, at) or self._of(who, alert.urgency)

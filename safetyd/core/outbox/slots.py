@@ -79,13 +79,13 @@ class Slots:
 
     def sent(self, queue: DeliveryQueue, message: QueuedMessage, event: Due) -> None:
         """Record a message for the limits on later ones."""
-        name = queue.recipient
-        if message.sort == "batch":
-            asks = any(item.kind in _ASKS for item in event.items)
+        name, batch = queue.recipient, message.sort == "batch"
+        asks = batch and any(item.kind in _ASKS for item in event.items)
+        if message.sort != "alone":
             self.pace.sent(name, event.at, asks=asks, digest=event.digest)
-        elif message.sort == "high":
-            if (until := self.quiet_until(name, event.at)) is not None:
-                self._limits.wakes(name, queue.parties(message), event.at, until)
+        until = self.quiet_until(name, event.at) if message.sort == "high" else None
+        if until is not None:
+            self._limits.wakes(name, queue.parties(message), event.at, until)
 
     def limited_until(
         self, queue: DeliveryQueue, message: QueuedMessage, at: datetime
@@ -100,20 +100,25 @@ class Slots:
         """Return True if an urgent request of a party would have to wait in a queue."""
         return queue.urgent_at(party, at, self.pace.limits(queue.channel)) is not None
 
-    def reaches(self, recipient: str, request: Request, at: datetime) -> bool:
+    def reaches(
+        self, recipient: str, request: Request, at: datetime, *, backup: bool = False
+    ) -> bool:
         """Return True if an urgent request may be sent to a recipient now.
 
-        During quiet hours, the agent itself must have marked it as urgent, the recipient must be on
-        duty, and limits apply.
+        During quiet hours, limits apply, the recipient must be on duty or a `backup`, and unless a
+        rota says that they are on duty, the agent itself must have marked the request as urgent.
         """
         until = self.quiet_until(recipient, at)
         if until is None:
             return True
-        if self._config.quiet_bypass == "none" or request.asked.proposal.urgency != "high":
+        if self._config.quiet_bypass == "none":
+            return False
+        on_duty = self._duty.in_use and self._duty.covers(recipient, at)
+        if request.asked.proposal.urgency != "high" and not on_duty:
             return False
         if recipient in self._shared:
             return True
-        if not self._duty.wakes(recipient, request, at):
+        if not (backup or self._duty.wakes(recipient, request, at)):
             return False
         most = self._most_at_night(recipient, at)
         if self._limits.woken(recipient, until) >= most:
@@ -144,13 +149,19 @@ class Slots:
         kind: ItemKind = "request",
         *,
         soon: bool = False,
+        first: bool = True,
     ) -> Slot:
-        """Return the slot of an item about a request. With `soon`, it is due immediately."""
+        """Return the slot of an item about a request. With `soon`, it is due immediately.
+
+        Unless it is urgent, recipients who are not the `first` get it later.
+        """
         urgent = request.urgency == "high" and self.reaches(queue.recipient, request, event.at)
         slot = self._usual("high" if urgent else "normal", event.at, counted_as(request.asked))
         flush_at = event.at if soon else slot.flush_at
-        first = kind == "request" and not soon and not urgent
-        latest = self.latest(queue, request, event.at, first=first)
+        calm = kind == "request" and not soon and not urgent
+        if calm and not first:
+            flush_at += timedelta(seconds=self._config.next_person_s)
+        latest = self.latest(queue, request, event.at, first=calm and first)
         if latest is not None:
             flush_at = max(event.at, min(flush_at, latest))
         slot = slot._replace(flush_at=flush_at, latest=latest)

@@ -98,7 +98,7 @@ class TellingConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     next_channel_s: float = 14_400.0  # until a person's next channel follows; 0: never
     urgent_next_channel_s: float = 300.0  # the same for urgent requests
     # How long a request that is not urgent waits for its first recipient before others get it.
-    next_person_s: float = 1_800.0
+    next_person_s: float = 3_600.0
     night_messages: int = 2  # maximum urgent messages during one person's quiet hours
     on_call_night_messages: int = 4  # the same for people who are on duty
     batch_mode: BatchMode = "trailing"

@@ -47,14 +47,27 @@ class Audience:
             ][:1]
         return [queue for who in people for queue in self.queues(who, request, at, refused)]
 
-    def lead(self, queues: Sequence[DeliveryQueue], at: datetime) -> str:
-        """Return the person who gets a request that is not urgent before others do.
+    def firsts(
+        self, request: Request, queues: Sequence[DeliveryQueue], at: datetime
+    ) -> frozenset[str]:
+        """Return the recipients who get a request before others do, or none if all are equal.
 
-        That is somebody who is awake and can be reached: by mail rather than on the phone, and
-        whoever got no message for the longest time. Without such a person, the result is empty.
+        An urgent request goes first to everybody whom it reaches at once. Any other request goes
+        first to one person who is awake and can be reached: by mail rather than on the phone, and
+        then to whoever may get the next message first. Shared channels do not wait for people.
         """
+        if request.urgency == "high":
+            return frozenset(
+                queue.recipient
+                for queue in queues
+                if self._slots.reaches(queue.recipient, request, at)
+            )
         usable = [queue for queue in queues if self._usable(queue, at)]
-        return min(usable, key=lambda queue: self._calm(queue, at)).recipient if usable else ""
+        if not usable:
+            return frozenset()
+        lead = min(usable, key=lambda queue: self._calm(queue, at))
+        shared = (queue.recipient for queue in queues if self._routing.is_shared(queue))
+        return frozenset((lead.recipient, *shared))
 
     def queues(
         self, who: Recipient, request: Request, at: datetime, refused: Collection[str] = ()
@@ -101,7 +114,7 @@ class Audience:
         return usual if own is None else min(own, usual)
 
     def _urgency(self, who: Recipient, request: Request, at: datetime) -> Urgency:
-        """Return the urgency of a request for a recipient: normal, if it must not wake them."""
+        """Return the urgency of a request for a recipient: normal, if others get it at once."""
         if request.urgency != "high" or self._reaches(who, request, at):
             return request.urgency
         return "normal"

@@ -45,7 +45,7 @@ class Duty:
         """
         classes = self._on_call.config.wake_for.get(name, ())
         return (
-            not self.off(name, at)
+            self.covers(name, at)
             or "all" in classes
             or request.asked.type in classes
             or request.asked.reversibility in classes

@@ -2,8 +2,8 @@
 
     low, normal   the next channel of each person, if they do not open the request; a last call
                   before the deadline. Reminders are sent in rounds.
-    high          the next channel after 5 minutes; reminders after 15 and 60 minutes, which the
-                  backup receives as well
+    high          the next channel after 5 minutes; if the agent waits or has marked the request as
+                  urgent, reminders after 15 and 60 minutes, which the backup receives as well
 
 A step within two minutes of the deadline, or of the step before it, is skipped. Steps of several
 requests that are planned close together take place together.
@@ -41,6 +41,7 @@ class Unanswered(NamedTuple):
     asked: datetime
     deadline: datetime | None
     next_channel: Sequence[timedelta]  # in order
+    pressing: bool = True  # its agent waits, or has marked it as urgent
 
 
 def next_step(request: Unanswered, after: datetime) -> EscalationStep | None:
@@ -64,7 +65,7 @@ def _steps(request: Unanswered) -> Iterator[EscalationStep]:
     asked, deadline = request.asked, request.deadline
     for wait in request.next_channel:
         yield EscalationStep(asked + wait, next_channel=True)
-    if request.urgency == "high":
+    if request.urgency == "high" and request.pressing:
         first = max(request.next_channel, default=timedelta())
         yield from (EscalationStep(asked + wait, backup=True) for wait in _URGENT if wait > first)
     elif deadline is not None and deadline - asked >= LAST_CALL + REPEATED:

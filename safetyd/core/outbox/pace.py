@@ -3,7 +3,7 @@
 Messages without urgent items follow a person's patience. The first one waits only for the batch
 interval. While the person has unanswered messages, the next one waits longer. An answer or an
 opened link starts this again, except that a person never gets more than `EAGER` messages an hour
-without longer waits, or `EAGER_PHONE` on a phone.
+without longer waits.
 
 Urgent messages are sent immediately until a limit is reached. Then they share a message from time
 to time. Each party has its own limit as well, so that the urgent messages of one party do not delay
@@ -17,9 +17,7 @@ import msgspec
 
 from safetyd.core.recipients import ChannelKind, Recipient, TellingConfig
 
-# After so many messages within `HOUR`, the first wait applies to each message.
-EAGER: Final = 3
-EAGER_PHONE: Final = 1
+EAGER: Final = 2  # messages within `HOUR`, after which the first wait applies to each message
 PHONE: Final[frozenset[ChannelKind]] = frozenset({"sms", "chat", "desktop"})
 HOUR: Final = timedelta(hours=1)
 
@@ -53,6 +51,7 @@ class Pace:
     def __init__(self, config: TellingConfig, persons: dict[str, PersonPace]) -> None:
         self.interval = timedelta(seconds=config.batch_interval_s)
         self._usual = config.patience_s
+        self._phone = timedelta(seconds=config.next_person_s)
         self._persons = persons
         self._recipients = {each.name: each for each in config.recipients}
         self._kinds = config.channels
@@ -72,8 +71,9 @@ class Pace:
         # Times in the future are from before a step of the clock.
         sent_at = [sent for sent in known.sent_at if sent <= at]
         wait = self._wait(who, known.unanswered)
-        eager = EAGER_PHONE if self.is_phone(channel) else EAGER
-        if len(sent_at) >= eager and at < sent_at[-eager] + HOUR:
+        if self.is_phone(channel) and who.patience_s is None:
+            wait = max(wait, self._phone)
+        elif len(sent_at) >= EAGER and at < sent_at[-EAGER] + HOUR:
             wait = max(wait, self._wait(who, 1))
         return sent_at[-1] + wait if sent_at else None
 

@@ -53,6 +53,7 @@ class ReminderState(msgspec.Struct, array_like=True):
     refused: list[str] = []  # queues whose channel failed to deliver it
     stepped_s: float = 0.0  # by how many seconds the wall clock was stepped since the request
     opened: list[str] = []  # recipients who opened a link to it
+    first_at: datetime | None = None  # time of the first delivered message about it
 
 
 class Reminded(NamedTuple):
@@ -118,9 +119,9 @@ class Reminders:
             hold_back(queues)
             return []
         self._begin(request)
-        lead = self._audience.lead(queues, event.at)
+        firsts = self._audience.firsts(request, queues, event.at)
         for queue in queues:
-            first = self._routing.is_shared(queue) or lead in {"", queue.recipient}
+            first = not firsts or queue.recipient in firsts
             slot = self._slots.request(queue, request, event, first=first)
             queue.put(Item("request", id_), slot, event.at)
         return queues
@@ -185,7 +186,8 @@ class Reminders:
         """Record that a message was delivered. Other recipients can then wait longer."""
         for state, request in self._of(delivery):
             if not state.told:
-                state.told = True
+                state.told, state.first_at = True, delivery.at
+                self._plan_next(Reminded(state, request), delivery.at)
                 for queue in self._queues:
                     latest = self._slots.latest(queue, request, delivery.at, first=False)
                     queue.relax(request.id, latest)
@@ -242,6 +244,7 @@ class Reminders:
         for state in self._states.values():
             state.stepped_s += event.seconds
             state.tell_by, state.last_at = shifted(state.tell_by, by), shifted(state.last_at, by)
+            state.first_at = shifted(state.first_at, by)
             if state.next is not None:
                 state.next = msgspec.structs.replace(state.next, at=state.next.at + by)
         self._order_steps()
@@ -326,8 +329,16 @@ class Reminders:
     def _plan_next(self, reminded: Reminded, after: datetime) -> None:
         state, request = reminded
         asked = request.asked.at + timedelta(seconds=state.stepped_s)
-        waits = {each.wait for each in self._audience.next_channels(request, after)}
-        unanswered = Unanswered(request.urgency, asked, request.deadline, sorted(waits))
+        urgent, waits = request.urgency == "high", set[timedelta]()
+        if urgent or state.first_at is not None:
+            waits = {each.wait for each in self._audience.next_channels(request, after)}
+        unanswered = Unanswered(
+            request.urgency,
+            asked if urgent else state.first_at or asked,
+            request.deadline,
+            sorted(waits),
+            pressing=request.asked.proposal.wait or request.asked.proposal.urgency == "high",
+        )
         self._plan(request.id, state, next_step(unanswered, after))
 
     def _plan(self, id_: str, state: ReminderState, step: EscalationStep | None) -> None:

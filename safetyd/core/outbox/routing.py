@@ -70,12 +70,9 @@ class Routing:
         return [who for who in self._people.values() if who.hears_of(agent)]
 
     def responsible(self, request: Request, at: datetime) -> list[Recipient]:
-        """Return the recipients of a request, without people who are not on duty now."""
+        """Return the recipients of a request, without people who are off duty."""
         people = self.people(request.agent)
-        if request.urgency == "high":
-            found = [who for who in people if who.shared or self._duty.wakes(who.name, request, at)]
-        else:
-            found = [who for who in people if not self._duty.off(who.name, at)]
+        found = [who for who in people if not self._duty.off(who.name, at)]
         return found if any(not who.shared for who in found) else people
 
     def backups(self, people: Sequence[Recipient]) -> list[Recipient]:

@@ -103,12 +103,15 @@ class Slots:
     def reaches(
         self, recipient: str, request: Request, at: datetime, *, backup: bool = False
     ) -> bool:
-        """Return True if an urgent request may be sent to a recipient now.
+        """Return True if an urgent request is sent to a recipient at once.
 
-        During quiet hours, limits apply, the recipient must be on duty or a `backup`, and unless a
-        rota says that they are on duty, the agent itself must have marked the request as urgent.
+        People get it at once if they are on duty or a `backup`. During quiet hours, limits apply,
+        and unless a rota says that they are on duty, the agent itself must have marked the request
+        as urgent.
         """
-        until = self.quiet_until(recipient, at)
+        shared, until = recipient in self._shared, self.quiet_until(recipient, at)
+        if not (shared or backup or self._duty.wakes(recipient, request, at)):
+            return False
         if until is None:
             return True
         if self._config.quiet_bypass == "none":
@@ -116,10 +119,8 @@ class Slots:
         on_duty = self._duty.in_use and self._duty.covers(recipient, at)
         if request.asked.proposal.urgency != "high" and not on_duty:
             return False
-        if recipient in self._shared:
+        if shared:
             return True
-        if not (backup or self._duty.wakes(recipient, request, at)):
-            return False
         most = self._most_at_night(recipient, at)
         if self._limits.woken(recipient, until) >= most:
             return False

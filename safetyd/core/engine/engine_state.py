@@ -106,9 +106,7 @@ class EngineState:
         self.grants = Grants(self.reader)
         self.past_answers = PastAnswers(self.approvals, self.reader)
         self.on_call = OnCall(policy.rota or RotaPolicy())
-        self.outbox = Outbox(
-            policy.telling, self.approvals, self.guards.keys.keyless, self.on_call
-        )
+        self.outbox = Outbox(policy.telling, self.approvals, self.guards.keys.keyless, self.on_call)
         self.records = records(self.sessions, self.actions, self.approvals, self.guards, policy)
         self.writers = Writers()
         self._guards: tuple[Guard, ...] = tuple(self.guards)

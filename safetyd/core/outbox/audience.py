@@ -1,107 +1,149 @@
-"""The audience of a request: who gets it now, and on which channels."""
+"""The audience of a request: who gets it, on which channels, and who gets it first.
 
-from collections.abc import Collection, Iterator, Sequence
+An urgent request is sent at once to the people on duty. If none of them can be reached, the next
+person or a backup gets it too. Any other request goes to one person first, to others later.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from safetyd.core.anonymous_pool import counted_as
 from safetyd.core.approvals.request import Request
 from safetyd.core.messages.proposal import Urgency
-from safetyd.core.outbox.delivery_queue import DeliveryQueue
+from safetyd.core.outbox.delivery_queue import Addressed, DeliveryQueue
+from safetyd.core.outbox.duty import Duty
 from safetyd.core.outbox.routing import Routing
 from safetyd.core.outbox.slots import Slots
 from safetyd.core.recipients import Recipient, TellingConfig
 
+
 class NextChannel(NamedTuple):
-    """A person's next channel for a request, and how long after the request it follows."""
+    """A person's next channel for a request, and how long after the first message it follows."""
 
     who: Recipient
-    queue: DeliveryQueue
+    addressed: Addressed
     wait: timedelta
 
 
 class Audience:
     """Chooses the queues for a request."""
 
-    def __init__(self, config: TellingConfig, routing: Routing, slots: Slots) -> None:
+    def __init__(self, config: TellingConfig, routing: Routing, slots: Slots, duty: Duty) -> None:
         self._next_s = config.next_channel_s
         self._urgent_next_s = config.urgent_next_channel_s
         self._routing = routing
         self._slots = slots
+        self._duty = duty
 
-    def first(
-        self, request: Request, at: datetime, refused: Collection[str] = ()
-    ) -> list[DeliveryQueue]:
-        """Return the queues for a new request.
+    def of(self, request: Request, at: datetime, refused: Collection[str] = ()) -> list[Addressed]:
+        """Return the queues for a new request."""
+        people = self._people(request, at)
+        found = [each for who in people for each in self.one(who, request, at, refused)]
+        if request.urgency != "high":
+            return self._one_first(found, at)
+        if not any(self._at_once(each, request, at) for each in found):
+            found += self._replacement(people, request, at)
+        if not any(each.urgent for each in found):
+            return found
+        return [each._replace(first=each.urgent) for each in found]
 
-        If it is urgent and reaches none of its recipients now, somebody else gets it as well.
-        """
-        people = self._routing.responsible(request, at)
-        if request.urgency == "high" and not self._reaches_any(people, request, at):
-            others = self._routing.others(people, request.agent, at)
-            found = [who for who in others if self._reaches(who, request, at)]
-            people += found[:1] or [
-                who
-                for who in self._routing.backups(people)
-                if self._slots.reaches(who.name, request, at, backup=True)
-            ][:1]
-        return [queue for who in people for queue in self.queues(who, request, at, refused)]
-
-    def firsts(
-        self, request: Request, queues: Sequence[DeliveryQueue], at: datetime
-    ) -> frozenset[str]:
-        """Return the recipients who get a request before others do, or none if all are equal.
-
-        An urgent request goes first to everybody whom it reaches at once. Any other request goes
-        first to one person who is awake and can be reached: by mail rather than on the phone, and
-        then to whoever may get the next message first. Shared channels do not wait for people.
-        """
-        if request.urgency == "high":
-            return frozenset(
-                queue.recipient
-                for queue in queues
-                if self._slots.reaches(queue.recipient, request, at)
-            )
-        usable = [queue for queue in queues if self._usable(queue, at)]
-        if not usable:
-            return frozenset()
-        lead = min(usable, key=lambda queue: self._calm(queue, at))
-        shared = (queue.recipient for queue in queues if self._routing.is_shared(queue))
-        return frozenset((lead.recipient, *shared))
-
-    def queues(
-        self, who: Recipient, request: Request, at: datetime, refused: Collection[str] = ()
-    ) -> list[DeliveryQueue]:
+    def one(
+        self,
+        who: Recipient,
+        request: Request,
+        at: datetime,
+        refused: Collection[str] = (),
+        *,
+        backup: bool = False,
+    ) -> list[Addressed]:
         """Return the queues of one recipient for a request."""
-        urgency = self._urgency(who, request, at)
-        full = None if urgency != "high" else lambda queue: self._full(queue, request, at)
-        return self._routing.queues(who, urgency, at, refused, full)
+        urgent = self._wakes(who, request, at, backup=backup)
+        urgency: Urgency = "high" if urgent else "normal"
+        full = self._full(request, at) if urgent else None
+        queues = self._routing.queues(who, urgency, at, refused, full)
+        return [Addressed(queue, urgent) for queue in queues]
 
     def reminded(
         self, request: Request, at: datetime, refused: Collection[str], *, backup: bool
-    ) -> list[DeliveryQueue]:
+    ) -> list[Addressed]:
         """Return the queues for a reminder or a last call, with those of the backups."""
-        people = self._routing.responsible(request, at)
-        if backup:
-            people += self._routing.backups(people)
-        return [queue for who in people for queue in self.queues(who, request, at, refused)]
+        people = self._people(request, at)
+        found = [each for who in people for each in self.one(who, request, at, refused)]
+        backups = self._routing.backups(people) if backup else ()
+        return found + [
+            each for who in backups for each in self.one(who, request, at, refused, backup=True)
+        ]
 
     def next_channels(
         self, request: Request, at: datetime, used: Collection[str] = ()
     ) -> Iterator[NextChannel]:
         """Yield the next channel of each person who has one."""
-        for who in self._routing.responsible(request, at):
-            urgency = self._urgency(who, request, at)
+        for who in self._people(request, at):
+            urgent = self._wakes(who, request, at)
+            urgency: Urgency = "high" if urgent else "normal"
             first = self._routing.queues(who, urgency, at)
             known = {*used, *(queue.key for queue in first)}
             following = self._routing.following(who, urgency, at, known)
             if following and (wait := self._wait(who, first[0].channel, urgency)):
-                yield NextChannel(who, following[0], timedelta(seconds=wait))
+                yield NextChannel(who, Addressed(following[0], urgent), timedelta(seconds=wait))
+
+    def _people(self, request: Request, at: datetime) -> list[Recipient]:
+        """Return the recipients of a request, without those who are off duty."""
+        hearing = self._routing.people(request.agent)
+        on = [who for who in hearing if not self._duty.off(who.name, at)]
+        if request.urgency == "high" or not on:
+            return on or hearing
+        fitting = [who for who in on if self._routing.fits(who, "normal", at)]
+        if any(self._awake(who, at) for who in fitting):
+            # Somebody waits for the answer, so that it may have to go to the phone in time.
+            return on if request.asked.proposal.wait else fitting
+        spare = [who for who in hearing if who not in fitting and self._awake(who, at)]
+        # People on duty come before people who are off duty.
+        spare.sort(key=on.__contains__, reverse=True)
+        return fitting + spare[:1] or on
+
+    def _one_first(self, found: Sequence[Addressed], at: datetime) -> list[Addressed]:
+        """Choose who gets a request before others do. Shared channels do not wait for people.
+
+        That is one person who is awake and can be reached: by mail rather than on the phone, and
+        then whoever may get the next message first.
+        """
+        usable = [each.queue for each in found if self._usable(each.queue, at)]
+        if not usable:
+            return list(found)
+        lead = min(usable, key=lambda queue: self._calm(queue, at)).recipient
+        return [
+            each._replace(first=each.queue.recipient == lead or self._routing.is_shared(each.queue))
+            for each in found
+        ]
+
+    def _replacement(
+        self, people: Sequence[Recipient], request: Request, at: datetime
+    ) -> list[Addressed]:
+        """Return the queues of somebody else who gets an urgent request at once."""
+        for who in self._routing.others(people, request.agent, at):
+            found = self.one(who, request, at)
+            if any(self._at_once(each, request, at) for each in found):
+                return found
+        for who in self._routing.backups(people):
+            found = self.one(who, request, at, backup=True)
+            if any(self._at_once(each, request, at) for each in found):
+                return found
+        return []
+
+    def _at_once(self, addressed: Addressed, request: Request, at: datetime) -> bool:
+        """Return True if an urgent request can reach a person without delay."""
+        queue, full = addressed.queue, self._full(request, at)
+        up = not self._routing.is_down(queue.channel) and not self._routing.is_shared(queue)
+        return addressed.urgent and up and not full(queue)
 
     def _usable(self, queue: DeliveryQueue, at: datetime) -> bool:
-        who = self._routing.find(queue.recipient)
-        up = who is not None and not who.shared and not self._routing.is_down(queue.channel)
+        up = not self._routing.is_down(queue.channel) and not self._routing.is_shared(queue)
         return up and self._slots.quiet_until(queue.recipient, at) is None
+
+    def _awake(self, who: Recipient, at: datetime) -> bool:
+        return not who.shared and self._slots.quiet_until(who.name, at) is None
 
     def _calm(self, queue: DeliveryQueue, at: datetime) -> tuple[bool, datetime]:
         pace = self._slots.pace
@@ -113,24 +155,13 @@ class Audience:
         usual = self._urgent_next_s if urgency == "high" else self._next_s
         return usual if own is None else min(own, usual)
 
-    def _urgency(self, who: Recipient, request: Request, at: datetime) -> Urgency:
-        """Return the urgency of a request for a recipient: normal, if others get it at once."""
-        if request.urgency != "high" or self._reaches(who, request, at):
-            return request.urgency
-        return "normal"
+    def _wakes(
+        self, who: Recipient, request: Request, at: datetime, *, backup: bool = False
+    ) -> bool:
+        urgent = request.urgency == "high"
+        return urgent and self._slots.reaches(who.name, request, at, backup=backup)
 
-    def _reaches(self, who: Recipient, request: Request, at: datetime) -> bool:
-        return self._slots.reaches(who.name, request, at)
-
-    def _reaches_any(self, people: Collection[Recipient], request: Request, at: datetime) -> bool:
-        """Return True if any person gets an urgent request immediately."""
-        for who in people:
-            if not who.shared and self._reaches(who, request, at):
-                found = self._routing.queues(who, "high", at)
-                up = [queue for queue in found if not self._routing.is_down(queue.channel)]
-                if any(not self._full(queue, request, at) for queue in up):
-                    return True
-        return not any(not who.shared for who in people)
-
-    def _full(self, queue: DeliveryQueue, request: Request, at: datetime) -> bool:
-        return self._slots.full(queue, counted_as(request.asked), at)
+    def _full(self, request: Request, at: datetime) -> Callable[[DeliveryQueue], bool]:
+        """Return a function that says whether an urgent request would wait in a queue."""
+        party = counted_as(request.asked)
+        return lambda queue: self._slots.full(queue, party, at)

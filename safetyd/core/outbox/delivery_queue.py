@@ -260,6 +260,14 @@ class DeliveryQueue(msgspec.Struct):
         return tuple(dict.fromkeys(batch.party for batch in found))
 
 
+class Addressed(NamedTuple):
+    """A queue that gets a request: at once if it is `urgent`, or before others if it is `first`."""
+
+    queue: DeliveryQueue
+    urgent: bool
+    first: bool = True
+
+
 class DeliveryQueues:
     """All queues, by their keys."""
 
@@ -369,9 +377,7 @@ def due_at(queue: DeliveryQueue, at: datetime, timing: Timing) -> datetime | Non
     return min(dues, default=None)
 
 
-def _due(
-    queue: DeliveryQueue, batch: Batch, at: datetime, timing: Timing
-) -> tuple[datetime, bool]:
+def _due(queue: DeliveryQueue, batch: Batch, at: datetime, timing: Timing) -> tuple[datetime, bool]:
     """Return when a batch is due, and whether quiet hours delay it."""
     due = at if batch.ahead(at) else batch.flush_at
     if queue.told_lately(batch.agent, at):
@@ -395,9 +401,7 @@ def _not_before(due: datetime, allowed: datetime | None, hurry: datetime | None)
     return max(due, allowed if hurry is None else min(allowed, hurry))
 
 
-def _lately(
-    sent_at: Iterable[datetime], at: datetime, limits: UrgentLimits
-) -> list[datetime]:
+def _lately(sent_at: Iterable[datetime], at: datetime, limits: UrgentLimits) -> list[datetime]:
     return [sent for sent in sent_at if sent <= at < sent + limits.window]
 
 

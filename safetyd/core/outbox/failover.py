@@ -44,7 +44,7 @@ class Failover:
         touched = list[DeliveryQueue]()
         for item in delivery.items:
             touched += self._move(event, delivery.recipient, item)
-            touched += self._hasten(event, item)
+            touched += self._readdress(event, delivery.recipient, item)
         return touched
 
     def down(self, event: Event, channel: str) -> list[DeliveryQueue]:
@@ -62,12 +62,12 @@ class Failover:
             if moved := self._move(event, queue.recipient, item):
                 queue.drop(item.ref)
                 touched += moved
-            touched += self._hasten(event, item)
+            touched += self._readdress(event, queue.recipient, item)
         for delivery in self._deliveries.under_way():
             if delivery.queue == queue.key:
                 for item in delivery.items:
                     touched += self._move(event, queue.recipient, item)
-                    touched += self._hasten(event, item)
+                    touched += self._readdress(event, queue.recipient, item)
         return touched
 
     def _move(self, event: Event, recipient: str, item: Item) -> list[DeliveryQueue]:
@@ -78,26 +78,31 @@ class Failover:
         who = self._routing.find(recipient)
         if who is None or not self._routing.steps(who):
             return []
-        (queue,) = self._audience.queues(who, found.request, event.at, found.state.refused)
+        (addressed,) = self._audience.one(who, found.request, event.at, found.state.refused)
+        queue = addressed.queue
         if self._routing.shut(queue, found.state.refused) or self._has(queue, item.ref):
             return []
-        slot = self._slots.request(queue, found.request, event, soon=True)
+        slot = self._slots.request(addressed, found.request, event, soon=True)
         queue.put(item, slot, event.at)
         return [queue]
 
-    def _hasten(self, event: Event, item: Item) -> list[DeliveryQueue]:
-        """Send a request that nobody has received to its other recipients soon."""
-        found = self._reminders.find(item.ref)
-        if found is None or found.state.told:
+    def _readdress(self, event: Event, recipient: str, item: Item) -> list[DeliveryQueue]:
+        """Send a request that nobody has received to other recipients at once."""
+        found, who = self._reminders.find(item.ref), self._routing.find(recipient)
+        if found is None or found.state.told or who is None or not self._routing.steps(who):
             return []
-        queues = [queue for queue in self._queues if queue.holds(item.ref)]
-        for queue in queues:
-            queue.put(item, self._slots.request(queue, found.request, event, item.kind), event.at)
-        return queues
+        touched = list[DeliveryQueue]()
+        for each in self._audience.of(found.request, event.at, found.state.refused):
+            if each.queue.recipient != recipient and not self._sent(each.queue, item.ref):
+                slot = self._slots.request(each, found.request, event, soon=True)
+                each.queue.put(item, slot, event.at)
+                touched.append(each.queue)
+        return touched
 
     def _has(self, queue: DeliveryQueue, ref: str) -> bool:
         """Return True if a request is in this queue, or in a message from it that was not lost."""
-        if queue.holds(ref):
-            return True
+        return queue.holds(ref) or self._sent(queue, ref)
+
+    def _sent(self, queue: DeliveryQueue, ref: str) -> bool:
         known = (each for each in self._deliveries.about(ref) if each.queue == queue.key)
         return any(each.under_way or each.arrived for each in known)

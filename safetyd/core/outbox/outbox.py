@@ -223,7 +223,7 @@ class Outbox(Actor):
         self._pace = pace = Pace(config, state.pace)
         self._routing = routing = Routing(config, queues, state.down, self._duty)
         self._slots = slots = Slots(config, state.demands, pace, self._duty, self._keyless)
-        audience = Audience(config, routing, slots)
+        audience = Audience(config, routing, slots, self._duty)
         self._alerts = alerts = Alerts(config, state.alerts, notes, deliveries, routing, slots)
         self._all_clears = AllClears(state.stops, alerts.tell, alerts.withdraw)
         self._reminders = reminders = Reminders(

@@ -18,6 +18,7 @@ from safetyd.core.outbox.audience import Audience
 from safetyd.core.outbox.deliveries import Deliveries, Delivery
 from safetyd.core.outbox.delivery_queue import (
     STORM_GAP,
+    Addressed,
     DeliveryQueue,
     DeliveryQueues,
     Slot,
@@ -114,17 +115,16 @@ class Reminders:
         request = self._approvals.find(id_)
         if request is None or not request.pending or id_ in self._states:
             return []
-        queues = self._audience.first(request, event.at)
+        audience = self._audience.of(request, event.at)
         if self._slots.too_calm(request.urgency):
-            hold_back(queues)
+            hold_back(each.queue for each in audience)
             return []
         self._begin(request)
-        firsts = self._audience.firsts(request, queues, event.at)
-        for queue in queues:
-            first = not firsts or queue.recipient in firsts
-            slot = self._slots.request(queue, request, event, first=first)
-            queue.put(Item("request", id_), slot, event.at)
-        return queues
+        for each in audience:
+            each.queue.put(
+                Item("request", id_), self._slots.request(each, request, event), event.at
+            )
+        return [each.queue for each in audience]
 
     def hand_over(self, event: Event, who: Recipient) -> list[DeliveryQueue]:
         """Queue the pending requests for a recipient who did not get them yet."""
@@ -135,11 +135,11 @@ class Reminders:
                 continue
             if self._slots.too_calm(request.urgency):
                 continue
-            for queue in self._audience.queues(who, request, event.at, state.refused):
-                if not queue.holds(request.id):
-                    slot = self._slots.request(queue, request, event, soon=True)
-                    queue.put(Item("request", request.id), slot, event.at)
-                    touched.append(queue)
+            for each in self._audience.one(who, request, event.at, state.refused):
+                if not each.queue.holds(request.id):
+                    slot = self._slots.request(each, request, event, soon=True)
+                    each.queue.put(Item("request", request.id), slot, event.at)
+                    touched.append(each.queue)
         return touched
 
     def adopt(self) -> None:
@@ -151,8 +151,8 @@ class Reminders:
                 continue
             state = state or self._begin(request)
             at = request.asked.at
-            for queue in self._audience.first(request, at, state.refused):
-                queue.put(Item("request", request.id), Slot("batch", "batch", at), at)
+            for each in self._audience.of(request, at, state.refused):
+                each.queue.put(Item("request", request.id), Slot("batch", "batch", at), at)
 
     def deferred(self, event: Deferred) -> None:
         found = self.find(event.request_id)
@@ -234,8 +234,8 @@ class Reminders:
             step = found.state.next or EscalationStep(event.at)
             found.state.step = item.step
             self._plan_next(found, max(event.at, step.at))
-            queues = self._escalated(found, event.at, step)
-            touched += [q for q in queues if self._reminds(event, found, q, item)]
+            audience = self._escalated(found, event.at, step)
+            touched += [a.queue for a in audience if self._reminds(event, found, a, item)]
         return touched
 
     def shift(self, event: ClockStepped) -> None:
@@ -346,35 +346,36 @@ class Reminders:
         if step is not None:
             heapq.heappush(self._steps, (step.at, id_))
 
-    def _escalated(
-        self, reminded: Reminded, at: datetime, step: EscalationStep
-    ) -> list[DeliveryQueue]:
+    def _escalated(self, reminded: Reminded, at: datetime, step: EscalationStep) -> list[Addressed]:
         """Return the queues for a step.
 
         People who have not opened the request get it on their next channel. Urgent requests, last
         calls and deferred requests also go to everybody else, on the same channel as before.
         """
         state, request = reminded
-        urgent, queues = request.urgency == "high", list[DeliveryQueue]()
+        urgent, found = request.urgency == "high", list[Addressed]()
         if urgent or not step.next_channel:
-            refused, backup = state.refused, step.backup
-            queues = self._audience.reminded(request, at, refused, backup=backup)
+            refused, backup = state.refused, step.backup or not state.told
+            found = self._audience.reminded(request, at, refused, backup=backup)
         if urgent or step.next_channel:
             used = [each.queue for each in self._deliveries.about(request.id)]
             following = {
-                each.who.name: each.queue
+                each.who.name: each.addressed
                 for each in self._audience.next_channels(request, at, used)
                 if each.who.name not in state.opened
             }
-            queues = [queue for queue in queues if queue.recipient not in following]
-            queues += following.values()
-        return queues
+            found = [each for each in found if each.queue.recipient not in following]
+            found += following.values()
+        return found
 
     def _reminds(
-        self, event: Climbed, reminded: Reminded, queue: DeliveryQueue, item: Item
+        self, event: Climbed, reminded: Reminded, addressed: Addressed, item: Item
     ) -> bool:
-        """Queue a reminder, unless the queue has the request, or has just sent it."""
-        request = reminded.request
+        """Queue a reminder, unless the queue has the request, or has just sent it.
+
+        Nobody is woken twice by the same request on the same channel.
+        """
+        request, queue = reminded.request, addressed.queue
         if queue.holds(request.id):
             if item.kind == "last_call":
                 queue.change(item)
@@ -382,9 +383,12 @@ class Reminders:
         mine = [each for each in self._deliveries.about(request.id) if each.queue == queue.key]
         if any(each.under_way or each.at <= event.at < each.at + APART for each in mine):
             return False
+        asleep = self._slots.quiet_until(queue.recipient, event.at) is not None
+        if addressed.urgent and asleep and any(each.arrived for each in mine):
+            return False
         if item.kind == "last_call":
             slot = self._slots.reminder(queue, request, event)
         else:
-            slot = self._slots.request(queue, request, event, item.kind)
+            slot = self._slots.request(addressed, request, event, item.kind)
         queue.put(item, slot, event.at)
         return True

@@ -100,12 +100,10 @@ class Rounds:
             and not any(delivery.under_way for delivery in mine)
         )
 
-    def _remind(
-        self, event: RoundDue, who: Recipient, found: Reminded
-    ) -> Iterator[DeliveryQueue]:
+    def _remind(self, event: RoundDue, who: Recipient, found: Reminded) -> Iterator[DeliveryQueue]:
         state, request = found
         state.step += 1
-        for queue in self._audience.queues(who, request, event.at, state.refused):
+        for queue, *_ in self._audience.one(who, request, event.at, state.refused):
             if not queue.holds(request.id):
                 slot = self._slots.reminder(queue, request, event)
                 queue.put(Item("reminder", request.id, state.step), slot, event.at)

@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Final
 
-from safetyd.core.approvals.request import Request
 from safetyd.core.catalogue.entry import Alert
 from safetyd.core.events.notification_events import Announced, ChannelMoved
 from safetyd.core.messages.proposal import Urgency
@@ -69,11 +68,9 @@ class Routing:
         """Return everybody who gets requests and alerts of an agent."""
         return [who for who in self._people.values() if who.hears_of(agent)]
 
-    def responsible(self, request: Request, at: datetime) -> list[Recipient]:
-        """Return the recipients of a request, without people who are off duty."""
-        people = self.people(request.agent)
-        found = [who for who in people if not self._duty.off(who.name, at)]
-        return found if any(not who.shared for who in found) else people
+    def fits(self, who: Recipient, urgency: Urgency, at: datetime) -> bool:
+        """Return True if a recipient has a channel for requests of this urgency now."""
+        return bool(self._fitting(who, urgency, at))
 
     def backups(self, people: Sequence[Recipient]) -> list[Recipient]:
         """Return the backups of these people."""
@@ -145,7 +142,9 @@ class Routing:
             wanted = [q for q in left if not alert.kinds or self._kinds[q.channel] in alert.kinds]
             chosen = wanted or left[:1]
             if self.steps(who):
-                chosen = ([q for q in (*chosen, *left) if not self.is_down(q.channel)] or chosen)[:1]
+                chosen = ([q for q in (*chosen, *left) if not self.is_down(q.channel)] or chosen)[
+                    :1
+                ]
             found += chosen
         return found
 
@@ -153,9 +152,7 @@ class Routing:
         """Return the queues that get an alert later: for people, only if they do not get it now."""
         reached = {queue.recipient for queue in now}
         people = (
-            who
-            for who in self.people(alert.agent)
-            if not (self.steps(who) and who.name in reached)
+            who for who in self.people(alert.agent) if not (self.steps(who) and who.name in reached)
         )
         return [queue for who in people for queue in self._of_kinds(who, alert.later)]
 

@@ -13,6 +13,7 @@ from safetyd.core.messages.proposal import Urgency
 from safetyd.core.outbox.ask_limits import AskLimits, party_of
 from safetyd.core.outbox.delivery_queue import (
     SUMMARY_WINDOW,
+    Addressed,
     DeliveryQueue,
     QueuedMessage,
     Slot,
@@ -105,9 +106,8 @@ class Slots:
     ) -> bool:
         """Return True if an urgent request is sent to a recipient at once.
 
-        People get it at once if they are on duty or a `backup`. During quiet hours, limits apply,
-        and unless a rota says that they are on duty, the agent itself must have marked the request
-        as urgent.
+        People get it at once if they are on duty, or the `backup` of somebody. During quiet hours,
+        limits apply, and without a rota, the agent itself must have marked the request as urgent.
         """
         shared, until = recipient in self._shared, self.quiet_until(recipient, at)
         if not (shared or backup or self._duty.wakes(recipient, request, at)):
@@ -116,7 +116,7 @@ class Slots:
             return True
         if self._config.quiet_bypass == "none":
             return False
-        on_duty = self._duty.in_use and self._duty.covers(recipient, at)
+        on_duty = self._duty.in_use and (backup or self._duty.covers(recipient, at))
         if request.asked.proposal.urgency != "high" and not on_duty:
             return False
         if shared:
@@ -144,19 +144,15 @@ class Slots:
 
     def request(
         self,
-        queue: DeliveryQueue,
+        addressed: Addressed,
         request: Request,
         event: Event,
         kind: ItemKind = "request",
         *,
         soon: bool = False,
-        first: bool = True,
     ) -> Slot:
-        """Return the slot of an item about a request. With `soon`, it is due immediately.
-
-        Unless it is urgent, recipients who are not the `first` get it later.
-        """
-        urgent = request.urgency == "high" and self.reaches(queue.recipient, request, event.at)
+        """Return the slot of an item about a request. With `soon`, it is due immediately."""
+        queue, urgent, first = addressed
         slot = self._usual("high" if urgent else "normal", event.at, counted_as(request.asked))
         flush_at = event.at if soon else slot.flush_at
         calm = kind == "request" and not soon and not urgent

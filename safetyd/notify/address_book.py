@@ -287,12 +287,12 @@ def _recipient_problems(recipients: Sequence[RecipientConfig]) -> Problems:
 def _own_channel_problems(tables: Tables) -> Problems:
     known = dict(tables.notifications.channels())
     for person in tables.recipients:
-        key, names = f"recipients.{person.name}.channels", Counter[str]()
+        key, names = f"recipients.{person.name}.channels", set[str]()
         for each in person.own_channels:
-            names[each.name] += 1
             if each.name not in known:
                 yield key, f"{each.name!r} is not a channel; {meant(each.name, known)}"
             elif each.name in PERSONAL and not person.address(each.name):
                 yield key, f"{person.name} has no address for {each.name!r}: add {each.name} = ..."
-            elif names[each.name] == 2:
+            elif each.name in names:
                 yield key, f"{each.name!r} is listed twice"
+            names.add(each.name)

@@ -36,6 +36,10 @@ class Audience:
         self._slots = slots
         self._duty = duty
 
+    def people(self, agent: str) -> list[Recipient]:
+        """Return everybody who can get requests of an agent."""
+        return self._routing.people(agent)
+
     def of(self, request: Request, at: datetime, refused: Collection[str] = ()) -> list[Addressed]:
         """Return the queues for a new request."""
         people = self._people(request, at)
@@ -43,7 +47,7 @@ class Audience:
         if request.urgency != "high":
             return self._one_first(found, at)
         if not any(self._at_once(each, request, at) for each in found):
-            found += self._replacement(people, request, at)
+            found = _instead(found, self._replacement(people, request, at))
         if not any(each.urgent for each in found):
             return found
         return [each._replace(first=each.urgent) for each in found]
@@ -70,10 +74,9 @@ class Audience:
         """Return the queues for a reminder or a last call, with those of the backups."""
         people = self._people(request, at)
         found = [each for who in people for each in self.one(who, request, at, refused)]
-        backups = self._routing.backups(people) if backup else ()
-        return found + [
-            each for who in backups for each in self.one(who, request, at, refused, backup=True)
-        ]
+        backups = self._backups(people, at) if backup else ()
+        extra = (self.one(who, request, at, refused, backup=True) for who in backups)
+        return _instead(found, [each for queues in extra for each in queues])
 
     def next_channels(
         self, request: Request, at: datetime, used: Collection[str] = ()
@@ -126,11 +129,15 @@ class Audience:
             found = self.one(who, request, at)
             if any(self._at_once(each, request, at) for each in found):
                 return found
-        for who in self._routing.backups(people):
+        for who in self._backups(people, at):
             found = self.one(who, request, at, backup=True)
             if any(self._at_once(each, request, at) for each in found):
                 return found
         return []
+
+    def _backups(self, people: Sequence[Recipient], at: datetime) -> list[Recipient]:
+        """Return the backups of the people who are on duty."""
+        return self._routing.backups([w for w in people if self._duty.covers(w.name, at)])
 
     def _at_once(self, addressed: Addressed, request: Request, at: datetime) -> bool:
         """Return True if an urgent request can reach a person without delay."""
@@ -165,3 +172,9 @@ class Audience:
         """Return a function that says whether an urgent request would wait in a queue."""
         party = counted_as(request.asked)
         return lambda queue: self._slots.full(queue, party, at)
+
+
+def _instead(found: Sequence[Addressed], better: Sequence[Addressed]) -> list[Addressed]:
+    """Return both lists, without recipients of the first that are in the second."""
+    names = {each.queue.recipient for each in better}
+    return [*(each for each in found if each.queue.recipient not in names), *better]

@@ -23,6 +23,7 @@ from safetyd.core.outbox.delivery_queue import (
     ripe,
 )
 from safetyd.core.outbox.item_facts import ItemFact, ItemFacts, end, first, rank
+from safetyd.core.outbox.pace import NONE
 from safetyd.core.outbox.slots import Slots
 
 MAX_PER_TICK: Final = 64
@@ -158,7 +159,9 @@ class Bundling:
         sort = queue.rows[batch].sort if batch else _sort_without_batch(event)
         if sort == "alone":
             return QueuedMessage("alone", (batch or lone_batch(first.ref),))
-        return ripe(queue, sort, event.at, self._slots.timing(queue, event.at))
+        # Other messages in the same tick have changed the recipient's pace.
+        timing = self._slots.timing(queue, event.at)._replace(paced=None, limits=NONE)
+        return ripe(queue, sort, event.at, timing)
 
     def _rest(self, queue: DeliveryQueue, message: QueuedMessage, event: Due) -> list[Item]:
         """Return the items that a message counts instead of listing."""

@@ -186,7 +186,7 @@ class DeliveryQueue(msgspec.Struct):
             self.open, self.last_at = delivery, at
         elif sort in {"alert", "high"}:
             self.urgent = {name: each for name, each in self.urgent.items() if not each.over(at)}
-            for party in self._parties(items):
+            for party in self.parties(items):
                 urgent = self.urgent.setdefault(party, Urgent())
                 urgent.open.append(delivery)
                 urgent.sent_at = [*urgent.sent_at, at][-MAX_URGENT:]
@@ -211,7 +211,7 @@ class DeliveryQueue(msgspec.Struct):
         all_ = [*_lately(sorted(times), at, limits), at]
         mine = (
             [*_lately(self.urgent_of(party).sent_at, at, limits), at]
-            for party in self.parties(message)
+            for party in dict.fromkeys(self.rows[name].party for name in message.batches)
         )
         found = (_next_urgent(sent_at, all_, limits) for sent_at in mine)
         return min((until for until in found if until is not None), default=None)
@@ -250,11 +250,7 @@ class DeliveryQueue(msgspec.Struct):
         self.summed_at = [at + by for at in self.summed_at]
         self.about_at = {agent: at + by for agent, at in self.about_at.items()}
 
-    def parties(self, message: "QueuedMessage") -> tuple[str, ...]:
-        """Return the parties of the batches of a message."""
-        return tuple(dict.fromkeys(self.rows[name].party for name in message.batches))
-
-    def _parties(self, items: Iterable[Item]) -> tuple[str, ...]:
+    def parties(self, items: Iterable[Item]) -> tuple[str, ...]:
         """Return the parties of the batches that contain these items."""
         found = (self.rows[self.where[item.ref]] for item in items if item.ref in self.where)
         return tuple(dict.fromkeys(batch.party for batch in found))

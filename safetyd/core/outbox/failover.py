@@ -2,10 +2,10 @@
 
 from safetyd.core.events.event import Event
 from safetyd.core.events.notification_events import Item
+from safetyd.core.outbox.audience import Audience
 from safetyd.core.outbox.deliveries import Deliveries, Delivery
 from safetyd.core.outbox.delivery_queue import DeliveryQueue, DeliveryQueues
 from safetyd.core.outbox.reminders import Reminders
-from safetyd.core.outbox.audience import Audience
 from safetyd.core.outbox.routing import Routing
 from safetyd.core.outbox.slots import Slots
 

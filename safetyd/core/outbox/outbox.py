@@ -227,11 +227,9 @@ class Outbox(Actor):
         self._alerts = alerts = Alerts(config, state.alerts, notes, deliveries, routing, slots)
         self._all_clears = AllClears(state.stops, alerts.tell, alerts.withdraw)
         self._reminders = reminders = Reminders(
-            state.cases, approvals, queues, deliveries, routing, audience, slots
+            state.cases, approvals, queues, deliveries, audience, slots
         )
-        self._rounds = Rounds(
-            config, state.rounds, state.stops, reminders, deliveries, audience, slots
-        )
+        self._rounds = Rounds(config, state.rounds, state.stops, reminders, deliveries, slots)
         self._handover = Handover(state.on_duty, alerts, reminders, routing, slots, self._duty)
         self._failover = Failover(reminders, queues, deliveries, routing, audience, slots)
         self._bundling = Bundling(state, self._facts, slots, approvals, reminders.known)

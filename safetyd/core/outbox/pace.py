@@ -35,6 +35,7 @@ class UrgentLimits(NamedTuple):
 PEOPLE: Final = UrgentLimits(HOUR, 3, 5, timedelta(minutes=20), timedelta(minutes=5))
 _MINUTE: Final = timedelta(minutes=1)
 MACHINES: Final = UrgentLimits(5 * _MINUTE, 5, 1_000, _MINUTE, timedelta())
+NONE: Final = UrgentLimits(timedelta(), 1, 1, timedelta(), timedelta())
 
 
 class PersonPace(msgspec.Struct):

@@ -1,7 +1,7 @@
 """Queues notifications about pending requests, and escalates them until they are answered."""
 
 import heapq
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Final, NamedTuple
@@ -33,7 +33,6 @@ from safetyd.core.outbox.escalation import (
     Unanswered,
     next_step,
 )
-from safetyd.core.outbox.routing import Routing
 from safetyd.core.outbox.slots import Slots
 from safetyd.core.recipients import Recipient
 
@@ -76,7 +75,6 @@ class Reminders:
         approvals: Approvals,
         queues: DeliveryQueues,
         deliveries: Deliveries,
-        routing: Routing,
         audience: Audience,
         slots: Slots,
     ) -> None:
@@ -84,7 +82,6 @@ class Reminders:
         self._approvals = approvals
         self._queues = queues
         self._deliveries = deliveries
-        self._routing = routing
         self._audience = audience
         self._slots = slots
         self._order_steps()
@@ -238,6 +235,17 @@ class Reminders:
             touched += [a.queue for a in audience if self._reminds(event, found, a, item)]
         return touched
 
+    def remind(self, event: Event, who: Recipient, found: Reminded) -> list[DeliveryQueue]:
+        """Queue a reminder for one recipient, which is sent with all others of the recipient."""
+        state, request = found
+        state.step += 1
+        audience = self._audience.one(who, request, event.at, state.refused)
+        queues = [queue for queue, *_ in audience if not queue.holds(request.id)]
+        for queue in queues:
+            item = Item("reminder", request.id, state.step)
+            queue.put(item, self._slots.reminder(request, event), event.at)
+        return queues
+
     def shift(self, event: ClockStepped) -> None:
         """Shift all times after a step of the wall clock."""
         by = timedelta(seconds=event.seconds)
@@ -265,8 +273,7 @@ class Reminders:
     def _tell_by(self, request: Request, at: datetime, t: float) -> datetime | None:
         """Return the time by which someone must be notified. Quiet hours do not count."""
         interval, pace = self._slots.interval, self._slots.pace
-        queues = self._routing.concerned(request.agent)
-        people = dict.fromkeys(queue.recipient for queue in queues)
+        people = [who.name for who in self._audience.people(request.agent)]
         first = max(map(pace.first_within, people), default=interval)
         patience = max(first + 2 * interval, UNNOTIFIED)
         if self._slots.storms(request, t):
@@ -376,10 +383,8 @@ class Reminders:
         Nobody is woken twice by the same request on the same channel.
         """
         request, queue = reminded.request, addressed.queue
-        if queue.holds(request.id):
-            if item.kind == "last_call":
-                queue.change(item)
-            return False
+        if (held := queue.find(request.id)) is not None:
+            return self._hastens(event, reminded, addressed, item, *held)
         mine = [each for each in self._deliveries.about(request.id) if each.queue == queue.key]
         if any(each.under_way or each.at <= event.at < each.at + APART for each in mine):
             return False
@@ -387,8 +392,27 @@ class Reminders:
         if addressed.urgent and asleep and any(each.arrived for each in mine):
             return False
         if item.kind == "last_call":
-            slot = self._slots.reminder(queue, request, event)
+            slot = self._slots.reminder(request, event)
         else:
             slot = self._slots.request(addressed, request, event, item.kind)
         queue.put(item, slot, event.at)
         return True
+
+    def _hastens(
+        self,
+        event: Climbed,
+        reminded: Reminded,
+        addressed: Addressed,
+        step: Item,
+        batch: str,
+        held: Item,
+    ) -> bool:
+        """Change a queued item for a step. Return True if it is due earlier."""
+        queue = addressed.queue
+        if step.kind == "last_call":
+            queue.change(step)
+        elif addressed.urgent and queue.rows[batch].sort != "high":
+            slot = self._slots.request(addressed, reminded.request, event, held.kind)
+            queue.put(held, slot, event.at)
+            return True
+        return False

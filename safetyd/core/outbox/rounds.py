@@ -4,14 +4,13 @@ A round reminds of requests that the recipient received some hours ago and that 
 Urgent requests have reminders of their own and join a round only after these have ended.
 """
 
-from collections.abc import Container, Iterator
+from collections.abc import Container
 from datetime import datetime, time, timedelta
 from itertools import islice
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from safetyd.core.events.notification_events import Item, Round, RoundDue
-from safetyd.core.outbox.audience import Audience
+from safetyd.core.events.notification_events import Round, RoundDue
 from safetyd.core.outbox.deliveries import Deliveries
 from safetyd.core.outbox.delivery_queue import DeliveryQueue
 from safetyd.core.outbox.escalation import REPEATED
@@ -36,7 +35,6 @@ class Rounds:
         stopped: Container[str],
         reminders: Reminders,
         deliveries: Deliveries,
-        audience: Audience,
         slots: Slots,
     ) -> None:
         self._times = tuple(map(time.fromisoformat, config.rounds))
@@ -45,7 +43,6 @@ class Rounds:
         self._stopped = stopped
         self._reminders = reminders
         self._deliveries = deliveries
-        self._audience = audience
         self._slots = slots
 
     def due(self, at: datetime) -> tuple[Round, ...]:
@@ -62,7 +59,7 @@ class Rounds:
             self._last[each.recipient] = event.at
             if (who := self._people.get(each.recipient)) is not None:
                 for found in filter(None, map(self._reminders.find, each.request_ids)):
-                    touched += self._remind(event, who, found)
+                    touched += self._reminders.remind(event, who, found)
         return touched
 
     def _starts(self, who: Recipient, at: datetime) -> bool:
@@ -99,12 +96,3 @@ class Rounds:
             and max(arrived) <= at - REPEATED
             and not any(delivery.under_way for delivery in mine)
         )
-
-    def _remind(self, event: RoundDue, who: Recipient, found: Reminded) -> Iterator[DeliveryQueue]:
-        state, request = found
-        state.step += 1
-        for queue, *_ in self._audience.one(who, request, event.at, state.refused):
-            if not queue.holds(request.id):
-                slot = self._slots.reminder(queue, request, event)
-                queue.put(Item("reminder", request.id, state.step), slot, event.at)
-                yield queue

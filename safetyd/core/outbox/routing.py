@@ -164,7 +164,7 @@ class Routing:
         return [q for who in self.people(agent) for q in self._of_kinds(who, _SUMMARIES)]
 
     def announced(self, event: Announced) -> list[DeliveryQueue]:
-        """Return the queues for a note. Tests, and notes for channels, use all of these channels."""
+        """Return the queues for a note. Tests and notes for channels use all of the channels."""
         named = [
             queue
             for queue in self._queues

@@ -86,7 +86,7 @@ class Slots:
             self.pace.sent(name, event.at, asks=asks, digest=event.digest)
         until = self.quiet_until(name, event.at) if message.sort == "high" else None
         if until is not None:
-            self._limits.wakes(name, queue.parties(message), event.at, until)
+            self._limits.wakes(name, queue.parties(event.items), event.at, until)
 
     def limited_until(
         self, queue: DeliveryQueue, message: QueuedMessage, at: datetime
@@ -114,19 +114,18 @@ class Slots:
             return False
         if until is None:
             return True
-        if self._config.quiet_bypass == "none":
-            return False
         on_duty = self._duty.in_use and (backup or self._duty.covers(recipient, at))
-        if request.asked.proposal.urgency != "high" and not on_duty:
+        marked = request.asked.proposal.urgency == "high"
+        if self._config.quiet_bypass == "none" or not (marked or on_duty):
             return False
-        if shared:
-            return True
+        return shared or self._may_wake(recipient, counted_as(request.asked), at, until)
+
+    def _may_wake(self, recipient: str, party: str, at: datetime, until: datetime) -> bool:
+        """Return True if limits permit another urgent message until quiet hours end."""
         most = self._most_at_night(recipient, at)
-        if self._limits.woken(recipient, until) >= most:
-            return False
+        mine = self._limits.woken(party_of(recipient, party), until)
         # One message is left for other parties.
-        mine = party_of(recipient, counted_as(request.asked))
-        return self._limits.woken(mine, until) < max(1, most - 1)
+        return self._limits.woken(recipient, until) < most and mine < max(1, most - 1)
 
     def _last_at_night(self, recipient: str, at: datetime) -> datetime | None:
         """Return when quiet hours end, if the next urgent message is the last one until then."""
@@ -166,7 +165,7 @@ class Slots:
             return slot
         return slot._replace(batch=storm_batch(slot.sort, request.agent), agent=request.agent)
 
-    def reminder(self, queue: DeliveryQueue, request: Request, event: Event) -> Slot:
+    def reminder(self, request: Request, event: Event) -> Slot:
         """Return the slot of a reminder that is sent with all others of its recipient."""
         slot = self._usual("normal", event.at, counted_as(request.asked))
         return slot._replace(flush_at=event.at, latest=event.at)

@@ -37,7 +37,7 @@ def test_what_is_urgent_of_others_holds_up_nobody(others: Asks, arrives: bool) -
     story = OutboxStory()
     for n in range(8):
         dues = others(story, n)
-        assert len(dues) == (n < delivery_queue.MAX_HIGH)
+        assert len(dues) == (n < PEOPLE.party)
         if arrives:
             story.tells(n / 10, *dues)
 

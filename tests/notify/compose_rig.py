@@ -36,13 +36,17 @@ T = TypeVar("T")
 
 
 def telling(*channels: str, quiet: QuietHours = AWAKE, **fields: object) -> Telling:
-    """Configure channels of these names, all of them alice's unless others are named."""
+    """Configure channels of these names, all of them alice's unless others are named.
+
+    Everybody gets everything on every channel, and no message waits for an answer to another one.
+    """
     known: dict[str, ChannelKind] = {
         name: name if name in {"email", "sms", "desktop", "webhook"} else "chat"  # type: ignore[misc]
         for name in channels or ("email",)
     }
     alice = Recipient(name="alice", channels=tuple(known), quiet=quiet)
-    return Telling(**{"recipients": (alice,), "channels": known, **fields})  # type: ignore[arg-type]
+    usual = {"strategy": "all", "patience_s": (), "next_person_s": 0.0, "recipients": (alice,)}
+    return Telling(**{**usual, "channels": known, **fields})  # type: ignore[arg-type]
 
 
 class FakeLinks:

@@ -47,10 +47,13 @@ class Unanswered(NamedTuple):
 def next_step(request: Unanswered, after: datetime) -> EscalationStep | None:
     """Return the next step. `after` is the time of the last step or, if none, of the request."""
     earliest = after + APART
-    step = next((step for step in _steps(request) if step.at >= earliest), None)
-    deadline = request.deadline
-    late = step is not None and deadline is not None and step.at > deadline - APART
-    return None if late else step
+    latest = request.deadline and request.deadline - APART
+    fitting = (
+        step
+        for step in _steps(request)
+        if step.at >= earliest and (latest is None or step.at <= latest)
+    )
+    return min(fitting, key=_at, default=None)
 
 
 def steps(request: Unanswered) -> Iterator[EscalationStep]:
@@ -70,3 +73,7 @@ def _steps(request: Unanswered) -> Iterator[EscalationStep]:
         yield from (EscalationStep(asked + wait, backup=True) for wait in _URGENT if wait > first)
     elif deadline is not None and deadline - asked >= LAST_CALL + REPEATED:
         yield EscalationStep(deadline - LAST_CALL, "last_call")
+
+
+def _at(step: EscalationStep) -> datetime:
+    return step.at

@@ -319,7 +319,7 @@ class Outbox(Actor):
         if event.state == "quiet":
             self._put_back(event, delivery)
         elif event.state in LOST or event.state == "parked":
-            self._reminders.refused(delivery)
+            self._reminders.refused(event, delivery)
             touched = self._failover.refused(event, delivery)
         freed = () if delivery.under_way else self._closed(event, delivery)
         return [*freed, *self._bundling.due(event, touched)]
@@ -362,7 +362,7 @@ class Outbox(Actor):
     def _channel_moved(self, event: ChannelMoved) -> Sequence[Event]:
         self._routing.moved(event)
         if event.up:
-            return ()
+            return self._bundling.due(event, self._reminders.adopt())
         return self._bundling.due(event, self._failover.down(event, event.channel))
 
     def _climbed(self, event: Climbed) -> Sequence[Event]:

@@ -12,7 +12,7 @@ from safetyd.core.approvals.queue import Approvals
 from safetyd.core.approvals.request import Request
 from safetyd.core.events.daemon_events import ClockStepped
 from safetyd.core.events.event import Event
-from safetyd.core.events.notification_events import Climbed, Item, LinkOpened
+from safetyd.core.events.notification_events import Climbed, Item, LinkOpened, NotTold
 from safetyd.core.events.request_events import Deferred, Expired
 from safetyd.core.outbox.audience import Audience
 from safetyd.core.outbox.deliveries import Deliveries, Delivery
@@ -39,6 +39,7 @@ from safetyd.core.recipients import Recipient
 MAX_LATE: Final = 1_000  # in a queue with more items, expired requests are not reported
 MAX_STEPS: Final = 64  # per tick
 # Minimum delay after which a request counts as undelivered.
+AGAIN: Final = timedelta(minutes=15)  # until a request that nobody received is sent again
 UNNOTIFIED: Final = timedelta(minutes=1)
 
 
@@ -54,6 +55,7 @@ class ReminderState(msgspec.Struct, array_like=True):
     stepped_s: float = 0.0  # by how many seconds the wall clock was stepped since the request
     opened: list[str] = []  # recipients who opened a link to it
     first_at: datetime | None = None  # time of the first delivered message about it
+    sent_at: dict[str, datetime] = {}  # time of the last message about it, by queue
 
 
 class Reminded(NamedTuple):
@@ -139,8 +141,9 @@ class Reminders:
                     touched.append(each.queue)
         return touched
 
-    def adopt(self) -> None:
+    def adopt(self) -> list[DeliveryQueue]:
         """Queue pending requests that nobody received. Call it after routes have changed."""
+        touched = list[DeliveryQueue]()
         for request in self._approvals.pending():
             state = self._states.get(request.id)
             calm = self._slots.too_calm(request.urgency)
@@ -150,6 +153,8 @@ class Reminders:
             at = request.asked.at
             for each in self._audience.of(request, at, state.refused):
                 each.queue.put(Item("request", request.id), Slot("batch", "batch", at), at)
+                touched.append(each.queue)
+        return touched
 
     def deferred(self, event: Deferred) -> None:
         found = self.find(event.request_id)
@@ -176,7 +181,7 @@ class Reminders:
     def sent(self, delivery: Delivery, queue: DeliveryQueue) -> None:
         """Record that a message is sent."""
         for state, request in self._of(delivery):
-            state.last_at = delivery.at
+            state.last_at = state.sent_at[queue.key] = delivery.at
             queue.told_about(request.agent, delivery.at)
 
     def told(self, delivery: Delivery) -> None:
@@ -197,11 +202,17 @@ class Reminders:
             if event.recipient not in found.state.opened:
                 found.state.opened.append(event.recipient)
 
-    def refused(self, delivery: Delivery) -> None:
-        """Record that a channel failed to deliver a message."""
-        for state, _ in self._of(delivery):
+    def refused(self, event: NotTold, delivery: Delivery) -> None:
+        """Record that a channel failed to deliver a message.
+
+        If nobody has received a request, it is sent again later.
+        """
+        again = EscalationStep(event.at + AGAIN)
+        for state, request in self._of(delivery):
             if delivery.queue not in state.refused:
                 state.refused.append(delivery.queue)
+            if not state.told and (state.next is None or state.next.at > again.at):
+                self._plan(request.id, state, again)
 
     def wait(self, event: Event, delivery: Delivery) -> None:
         """Record that a message waits for the end of quiet hours."""
@@ -253,6 +264,7 @@ class Reminders:
             state.stepped_s += event.seconds
             state.tell_by, state.last_at = shifted(state.tell_by, by), shifted(state.last_at, by)
             state.first_at = shifted(state.first_at, by)
+            state.sent_at = {key: at + by for key, at in state.sent_at.items()}
             if state.next is not None:
                 state.next = msgspec.structs.replace(state.next, at=state.next.at + by)
         self._order_steps()
@@ -386,7 +398,9 @@ class Reminders:
         if (held := queue.find(request.id)) is not None:
             return self._hastens(event, reminded, addressed, item, *held)
         mine = [each for each in self._deliveries.about(request.id) if each.queue == queue.key]
-        if any(each.under_way or each.at <= event.at < each.at + APART for each in mine):
+        sent_at = reminded.state.sent_at.get(queue.key)
+        lately = sent_at is not None and sent_at <= event.at < sent_at + APART
+        if lately or any(each.under_way for each in mine):
             return False
         asleep = self._slots.quiet_until(queue.recipient, event.at) is not None
         if addressed.urgent and asleep and any(each.arrived for each in mine):

@@ -158,6 +158,8 @@ class Slots:
         if calm and not first:
             flush_at += timedelta(seconds=self._config.next_person_s)
         latest = self.latest(queue, request, event.at, first=calm and first)
+        if soon:
+            latest = event.at
         if latest is not None:
             flush_at = max(event.at, min(flush_at, latest))
         slot = slot._replace(flush_at=flush_at, latest=latest)

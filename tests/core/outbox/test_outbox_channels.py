@@ -117,15 +117,19 @@ def test_a_parked_message_holds_its_queue_until_it_is_tried_again() -> None:
     assert len(story.tells(HOUR + 1, due)) == 1
 
 
-def test_what_was_given_up_is_told_again_by_the_next_reminder() -> None:
+def test_what_nobody_received_is_sent_again_until_somebody_does() -> None:
     story = OutboxStory()
     due = first_due(story, lasts=None)
     story.fails(61, due)
-    assert story.ticks(10 * MINUTE) == []
+    assert story.ticks(15 * MINUTE) == []
 
-    story.happens(tick(15 * MINUTE))
+    (second,) = story.dues(tick(61 + 15 * MINUTE), tick(61 + 16 * MINUTE))
+    story.fails(61 + 16 * MINUTE, second)
+    (third,) = story.dues(tick(61 + 31 * MINUTE), tick(61 + 32 * MINUTE))
+    story.tells(61 + 32 * MINUTE, third)
 
-    assert story.ticks(16 * MINUTE)[0].items == (requested(refs(due)[0], 1),)
+    assert [second.items, third.items] == [(requested(refs(due)[0], n),) for n in (1, 2)]
+    assert story.dues(*(tick(n * HOUR) for n in range(1, 10))) == []
 
 
 @pytest.mark.req("S3.29")
@@ -225,8 +229,7 @@ def test_a_channel_that_refused_once_may_take_it_later() -> None:
     story.fails(61, due)
     assert story.outbox.undeliverable(ref)
 
-    story.happens(tick(15 * MINUTE))
-    story.tells_at(16 * MINUTE)
+    story.tells(61 + 16 * MINUTE, *story.dues(tick(61 + 15 * MINUTE), tick(61 + 16 * MINUTE)))
 
     assert not story.outbox.undeliverable(ref)
     assert story.outbox.unnotified(at(DAY)) == 0

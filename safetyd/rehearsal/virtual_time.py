@@ -1,6 +1,7 @@
 """Virtual time: an event loop that does not sleep, and a clock that shows its time."""
 
 import asyncio
+import math
 import selectors
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
@@ -45,7 +46,8 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         return self._passed_s
 
     def _jump(self, seconds: float) -> None:
-        self._passed_s += seconds
+        # After a year, a nanosecond is too little to change the sum.
+        self._passed_s = max(self._passed_s + seconds, math.nextafter(self._passed_s, math.inf))
 
 
 class VirtualClock(Clock):

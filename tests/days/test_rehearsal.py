@@ -144,7 +144,7 @@ def test_another_seed_gives_another_day(tmp_path: Path) -> None:
 def test_a_request_is_notified_and_answered_in_a_rehearsal(tmp_path: Path) -> None:
     found = played(written(tmp_path))
     asked, answered = rows(found, "request"), rows(found, "approved") + rows(found, "denied")
-    assert [row["who"] for row in asked] == ["coder-1", "coder-2"]
+    assert sorted(str(row["who"]) for row in asked) == ["coder-1", "coder-2"]
     assert all(str(row["what"]).startswith("push: git push origin") for row in asked)
     assert {row["who"] for row in answered} == {"alice"}
     first = rows(found, "message")[0]
@@ -251,7 +251,7 @@ def test_shifts_of_a_story_are_duty() -> None:
 @pytest.mark.parametrize(
     ("parts", "error"),
     [
-        ({"alice": "answer_after = 3"}, "people[0].answer_after: unknown key"),
+        ({"alice": "answer_after = 3"}, "did you mean answers_after?"),
         ({"alice": 'woken_by = ["emial"]'}, "did you mean email?"),
         ({"end": '[[incidents]]\nat = "08:50"\nchannel = "nfty"'}, "did you mean ntfy?"),
         ({"end": "[goals]\nat_night = { alise = 2 }"}, "did you mean alice?"),
@@ -268,7 +268,8 @@ def test_mistakes_in_a_story_are_explained(
     tmp_path: Path, parts: dict[str, str], error: str
 ) -> None:
     said = here("notify", "rehearse", str(written(tmp_path, **parts)))
-    assert said.returncode == 2
+    assert said.returncode == 1
+    assert said.stdout == ""
     assert error in said.stderr
 
 

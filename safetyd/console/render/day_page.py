@@ -33,9 +33,7 @@ _SIGNS: Final[Mapping[str, str]] = {
     "superseded": "x",
     "incident": "!",
 }
-LEGEND: Final = (
-    "? asks for approval   > gets a message   + approves   - denies   x ended   ! incident"
-)
+LEGEND: Final = "? asks for approval  > message  + approves  - denies  x ended  ! incident"
 
 
 def story_list(titles: Mapping[str, str]) -> str:

@@ -10,7 +10,7 @@ from safetyd.console.failure import BLOCKED, Failure
 from safetyd.console.help_page import command
 from safetyd.console.options import config_option, data_dir_option, json_option
 from safetyd.console.terminal_text import columns, document
-from safetyd.host import own_config
+from safetyd.host import own_config, system_zone
 
 
 @command()
@@ -61,6 +61,7 @@ def _play(
     name: str, config_path: Path | None, directory: Path, *, only_table: bool, as_json: bool
 ) -> int:
     from safetyd.console.render.day_page import day_page  # noqa: PLC0415 - see above
+    from safetyd.notify.address_book import telling  # noqa: PLC0415
     from safetyd.rehearsal.day_facts import DayFacts  # noqa: PLC0415
     from safetyd.rehearsal.day_measures import measures  # noqa: PLC0415
     from safetyd.rehearsal.day_rehearsal import rehearse as play  # noqa: PLC0415
@@ -75,7 +76,7 @@ def _play(
     )
     config = read_config(config_file)
     foreign = name in shipped_stories() and config_path is not None
-    parts = cast(told, config.policy().telling) if foreign else Cast(told, {})
+    parts = cast(told, telling(config.tables, zone=system_zone())) if foreign else Cast(told, {})
     logging.getLogger("safetyd").setLevel(logging.ERROR)  # channels fail in stories
     record = play(parts.story, config, config_file, directory)
     facts = DayFacts(record)

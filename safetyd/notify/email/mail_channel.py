@@ -35,6 +35,8 @@ Mark = Callable[[str, str], str]  # takes a message and a request
 
 _REPLY_CHARS: Final = 100
 _SMTP: Final = policy.SMTP.clone(cte_type="7bit")  # some servers do not accept 8-bit content
+# Python encodes an id of an earlier mail that is longer than a line, and then nobody finds it.
+_UNFOLDED: Final = _SMTP.clone(max_line_length=990)
 
 
 def mail(
@@ -100,7 +102,7 @@ class Mail(Channel):
         message["Reply-To"] = self._config.reply_to
         message["Date"] = format_datetime(localtime())
         message["Message-ID"] = make_msgid(domain=self._host)
-        content = message.as_bytes(policy=_SMTP)
+        content = message.as_bytes(policy=_UNFOLDED)
         with move_on_after(self.limits.deadline_s):
             await self._submission.take(self._sender(), recipient, content)
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from email import policy
 from email.message import EmailMessage
 from itertools import count
 from pathlib import Path
@@ -49,7 +50,7 @@ def code_in(mail: Received) -> str:
 def reply_to(mail: Received, text: str, **headers: str) -> EmailMessage:
     """Return a reply as Alice's program writes it; headers replace its own, "" removes one."""
     original = "\n".join(f"> {line}" for line in mail.text.splitlines())
-    reply = EmailMessage()
+    reply = EmailMessage(policy=policy.default.clone(max_line_length=990))
     usual = {
         "Authentication-Results": PASSED,
         "From": f"Alice <{ALICE}>",

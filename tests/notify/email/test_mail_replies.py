@@ -325,14 +325,16 @@ async def test_a_reply_to_a_mail_about_several_requests_answers_the_one_of_its_c
     dovecot: Dovecot, tmp_path: Path
 ) -> None:
     async with alice(dovecot, tmp_path) as person:
-        mail = await person.asked("p1", "p2", "p3")
+        mail = await person.asked(*(f"p{n}" for n in range(12)))
         codes = _codes(mail)
         await person.sends(reply_to(mail, f"deny {codes[1]}"))
-        await person.sends(reply_to(mail, f"approve {codes[2]}"))
+        await person.sends(reply_to(mail, f"approve {codes[11]}"))
+        confirmed = await person.mail(3)
 
+    assert str(mail.message["Message-ID"]) in str(confirmed.message["References"])
     assert [recorded.answer for recorded in person.answers()] == ["denied", "approved"]
     assert len({recorded.request_id for recorded in person.answers()}) == 2
-    assert len(codes) == 3
+    assert len(codes) == 12
 
 
 def _codes(mail: Received) -> list[str]:

@@ -57,7 +57,7 @@ def mail(
 
 
 class Mail(Channel):
-    """The channel. `host` is the name of this machine, as mail servers may see it."""
+    """The channel. It also reads replies, with the password `inbox` of their mailbox."""
 
     name = "email"
     limits = Limits(deadline_s=30.0, concurrency=2, rates=(Rate(20, MINUTE_S), Rate(200, HOUR_S)))
@@ -87,12 +87,13 @@ class Mail(Channel):
             await self._replies.run()
 
     async def send(self, notice: Notice) -> Receipt:
+        sender = self._sender()
         recipient = bare(notice.address)
         if recipient is None:
             raise Undeliverable(f"the mail address of {notice.recipient} is not valid")
         reply_to = self._config.reply_to if self._config.replies else ""
         message = mail(notice, self._config.from_, self._host, reply_to, self._mark)
-        reply = await self._submission.take(self._sender(), recipient, message.as_bytes())
+        reply = await self._submission.take(sender, recipient, message.as_bytes())
         return Receipt("accepted", one_line(reply, _REPLY_CHARS))
 
     async def _answer(self, recipient: str, message: EmailMessage) -> None:

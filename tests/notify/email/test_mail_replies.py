@@ -1,5 +1,6 @@
 """People answer by replying to a mail; nobody else can."""
 
+import random
 from email.message import EmailMessage
 from pathlib import Path
 
@@ -275,6 +276,26 @@ async def test_huge_and_nested_mails_are_not_answers_and_block_nothing(
         await person.sends(reply)
 
     assert nothing == []
+    assert [recorded.answer for recorded in person.answers()] == ["approved"]
+
+
+async def test_garbage_with_the_right_id_blocks_nothing(dovecot: Dovecot, tmp_path: Path) -> None:
+    chance = random.Random(7)
+    async with alice(dovecot, tmp_path) as person:
+        mail = await person.asked()
+        begin = f"In-Reply-To: {mail.message['Message-ID']}\r\nFrom: {ALICE}\r\n".encode()
+        words = (
+            b"\r\n",
+            b"\r\n\r\n",
+            b"Content-Type: ",
+            b"multipart/mixed; boundary=x",
+            b"--x\r\n",
+        )
+        for _ in range(20):
+            parts = (chance.choice((chance.randbytes(9), *words)) for _ in range(60))
+            await person.puts(begin + b"".join(parts).replace(b"\0", b"0"))
+        await person.sends(reply_to(mail, f"approve {code_in(mail)}"))
+
     assert [recorded.answer for recorded in person.answers()] == ["approved"]
 
 

@@ -75,7 +75,6 @@ class EmailConfig(PersonalTable, frozen=True, kw_only=True):
         ("certificate", "set ca_file if your own authority signed the server's certificate"),
         ("wrong_version", _NO_TLS),
         ("starttls", _NO_STARTTLS),
-        ("authenticationfailed", "check imap_username and imap_password_file"),
     )
 
     @property

@@ -325,6 +325,21 @@ async def test_five_wrong_codes_revoke_the_code_and_alert(dovecot: Dovecot, tmp_
     assert "Announced" in kinds
 
 
+async def test_wrong_codes_of_pages_and_replies_count_together(
+    dovecot: Dovecot, tmp_path: Path
+) -> None:
+    async with alice(dovecot, tmp_path) as person:
+        mail = await person.asked()
+        (request,) = person.rig.wired.engine.approvals.pending()
+        for _ in range(4):
+            person.rig.notifier.links.wrong_codes.left(request.id, "operator")
+        wrong = f"{(int(code_in(mail)) + 1) % 10_000:04}"
+        await person.sends(reply_to(mail, f"approve {wrong}"))
+
+    kinds = [type(event).__name__ for event in person.rig.wired.queue.journal]
+    assert kinds.count("LinkRevoked") == 1
+
+
 async def test_after_five_wrong_codes_approvals_are_ignored_but_not_denials(
     dovecot: Dovecot, tmp_path: Path
 ) -> None:

@@ -105,18 +105,17 @@ def read_reply(raw: bytes, size: int) -> ReplyMail:
 def answer_in(text: str) -> CodeAnswer | None:
     """Return the answer in the first line of a text; None if it is unclear."""
     lines = [line.strip() for line in re.split(r"\r\n|\r|\n", text)]
-    own = [line for line in lines if not line.startswith(">")]
-    while own and not own[0]:
-        del own[0]
-    found = _answer(own[0]) if own else None
+    own = (n for n, line in enumerate(lines) if line and not line.startswith(">"))
+    first = next(own, 0)
+    found = _answer(lines[first])
     if found is None:
         return None
-    after = lines[lines.index(own[0]) + 1 :][:1]
-    if after and after[0] and not after[0].startswith((">", "--")):
+    below = lines[first + 1 :]
+    if below and below[0] and not below[0].startswith((">", "--")):
         return None  # the sentence may go on
     meant = _meaning(found)
-    others = (_answer(line) for line in own[1:])
-    return meant if all(other is None or _meaning(other) == meant for other in others) else None
+    others = filter(None, map(_answer, below))
+    return meant if all(_meaning(other) == meant for other in others) else None
 
 
 def _meaning(found: re.Match[str]) -> CodeAnswer:

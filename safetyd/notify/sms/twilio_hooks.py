@@ -4,33 +4,28 @@ Only requests signed by Twilio for the configured URL are accepted, and only rec
 a reply. An answer is a letter and the code from the message.
 """
 
-import secrets
-from collections.abc import Iterator, Sequence
-from datetime import timedelta
-from typing import Final, NamedTuple
+from collections.abc import Iterator
+from typing import Final
 
 import anyio
 from aiohttp import web
 
-from safetyd.core.approvals.assurance import Given, risk_within
+from safetyd.core.approvals.assurance import risk_within
 from safetyd.core.approvals.request import Request
 from safetyd.core.engine.engine_state import EngineState
-from safetyd.core.events.event import Event, Moment
-from safetyd.core.events.notification_events import Announced, Note
+from safetyd.core.events.event import Moment
 from safetyd.core.outbox.deliveries import Delivery
 from safetyd.journal.mailbox import Carried, Plan, Unanswered
 from safetyd.notify.address_book import recipient_at
-from safetyd.notify.answers import answer
 from safetyd.notify.channel import CarryOut, ChannelContext, Hook, Misconfigured
+from safetyd.notify.code_replies import AskedRequest, CodeAnswer, CodeReplies, Sender, elsewhere
 from safetyd.notify.sms.channel import SmsConfig
 from safetyd.notify.sms.delivery_reports import arrived
 from safetyd.notify.sms.sms_channel import STATUS_PATH, arrival
 from safetyd.notify.sms.sms_replies import (
     HELP,
     SAID,
-    Patience,
     Reply,
-    SmsAnswer,
     parse,
     signed,
     twiml,
@@ -38,21 +33,13 @@ from safetyd.notify.sms.sms_replies import (
 
 BODY_S: Final = 5.0
 FORM: Final = "application/x-www-form-urlencoded"
-NIGHT: Final = timedelta(hours=8)
-
-
-class Sender(NamedTuple):
-    """A phone number and its recipient."""
-
-    recipient: str
-    number: str
 
 
 class TwilioHooks:
     def __init__(self, context: ChannelContext, carry_out: CarryOut) -> None:
         self._context = context
         self._carry_out = carry_out
-        self._patience = Patience()
+        self._replies = CodeReplies("sms", "SMS", context.signer, context.waits)
 
     @property
     def hooks(self) -> tuple[Hook, ...]:
@@ -117,47 +104,29 @@ class TwilioHooks:
             return SAID["not_recorded"]
 
     def _taken(self, sender: Sender, said: Reply) -> Plan[str]:
-        patience, number = self._patience, sender.number
+        replies, number = self._replies, sender.address
 
         def plan(state: EngineState, moment: Moment) -> Carried[str]:
-            ignored = patience.ignores(number, moment.at)
-            if ignored and not (isinstance(said, SmsAnswer) and not said.approve):
-                return Carried((), "")
-            if not isinstance(said, SmsAnswer):
-                return Carried((), HELP if patience.may_reply(number) else "")
-            asked = _asked_by_sms(state, sender.recipient, alone=said.approve)
-            found = [request for request in asked if self._is(state, request, sender, said)]
-            # A request that has ended may have the same code as a pending one.
-            found = [request for request in found if request.pending] or found[:1]
-            if len(found) != 1:
-                patience.failed(number, moment.at, moment.at + NIGHT)
-                locked = not ignored and patience.ignores(number, moment.at)
-                told = SAID["unknown"] if patience.may_reply(number) else ""
-                return Carried(_warning(state, moment, sender) if locked else (), told)
-            patience.answered(number)
-            return self._answered(state, moment, sender, said, found[0])
+            if not isinstance(said, CodeAnswer):
+                quiet = replies.patience.ignores(number, moment.at)
+                quiet = quiet or not replies.patience.may_reply(number)
+                return Carried((), "" if quiet else HELP)
+            asked = self._asked(state, sender.recipient, alone=said.approve)
+            events, outcome = replies.taken(state, moment, sender, said, asked, via="sms")
+            if outcome == "ignored":
+                return Carried(events, "")
+            quiet = outcome == "unknown" and not replies.patience.may_reply(number)
+            return Carried(events, "" if quiet else SAID[outcome])
 
         return plan
 
-    def _is(self, state: EngineState, request: Request, sender: Sender, said: SmsAnswer) -> bool:
-        """Return whether a reply has the code of a message about the request."""
-        whose, code_name = sender.recipient, state.records.link_revocations.code_name
-        sent = (one for one in state.outbox.told(request.id) if one.recipient == whose)
-        named = {code_name(request.id, whose, one.at) for one in sent if _is_sms(state, one)}
-        return sum(self._context.signer.code_ok(name, whose, said.code) for name in named) > 0
-
-    def _answered(
-        self, state: EngineState, moment: Moment, sender: Sender, said: SmsAnswer, request: Request
-    ) -> Carried[str]:
-        given = Given(
-            answer="approved" if said.approve else "denied",
-            by=sender.recipient,
-            via="sms",
-            assurance="code",
-        )
-        sent_whole = self._sent_whole(request)
-        done = answer(state, moment, request, given, self._context.waits, may_approve=sent_whole)
-        return Carried(done.events, SAID[done.answer])
+    def _asked(self, state: EngineState, whose: str, *, alone: bool) -> Iterator[AskedRequest]:
+        """Yield the requests sent to a recipient by SMS; if `alone`, only those sent separately."""
+        code_name = state.records.link_revocations.code_name
+        for request in _asked_by_sms(state, whose, alone=alone):
+            sent = (one for one in state.outbox.told(request.id) if one.recipient == whose)
+            names = (code_name(request.id, whose, one.at) for one in sent if _is_sms(state, one))
+            yield AskedRequest(request, frozenset(names), self._sent_whole(request))
 
     def _sent_whole(self, request: Request) -> bool:
         """Return True if the SMS showed the whole action and a reply may approve its risk."""
@@ -169,35 +138,9 @@ class TwilioHooks:
 
         def plan(state: EngineState, moment: Moment) -> Carried[str]:
             text = f"{sender.recipient} replied STOP and gets no more SMS until they reply START."
-            return Carried(_elsewhere(state, moment, "SMS stopped", text), "")
+            return Carried(elsewhere(state, moment, "SMS stopped", text, besides="sms"), "")
 
         return plan
-
-
-def _warning(state: EngineState, moment: Moment, sender: Sender) -> Sequence[Event]:
-    """Alert on other channels that approvals by SMS are ignored for some hours."""
-    text = (
-        f"Too many wrong codes came from the number of {sender.recipient}. For eight hours, "
-        "replies from it can deny but not approve. Links and the terminal still work."
-    )
-    return _elsewhere(state, moment, "Wrong codes by SMS", text)
-
-
-def _elsewhere(state: EngineState, moment: Moment, title: str, text: str) -> Sequence[Event]:
-    """Return an alert for every channel except SMS."""
-    kinds = state.policy.telling.channels.items()
-    others = tuple(name for name, kind in kinds if kind != "sms")
-    if not others:
-        return ()
-    note = Note(
-        id=f"note_{secrets.token_hex(6)}",
-        kind="alert",
-        urgency="high",
-        title=title,
-        text=text,
-        at=moment.at,
-    )
-    return (Announced(at=moment.at, t=moment.t, note=note, channels=others),)
 
 
 def _asked_by_sms(state: EngineState, recipient: str, *, alone: bool) -> Iterator[Request]:

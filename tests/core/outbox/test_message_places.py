@@ -146,16 +146,16 @@ def test_reminders_of_what_is_known_and_summaries_are_told_by_number() -> None:
     assert {*kinds(dues)} == {"reminder", "summary"}
 
 
-def test_a_last_call_for_what_nobody_knows_waits_for_its_place() -> None:
+def test_a_reminder_of_what_nobody_knows_waits_for_its_place() -> None:
     story = OutboxStory(AWAKE_ALICE)
-    flood(story, 30, lasts=6 * HOUR)
+    flood(story, 30, lasts=None)
     (due,) = story.ticks(MINUTE)
     (rest,) = story.fails(2 * MINUTE, due)
     story.fails(3 * MINUTE, rest)
 
-    (again,) = story.dues(tick(5 * HOUR), tick(5 * HOUR + MINUTE))
+    (again,) = story.dues(tick(17 * MINUTE), tick(18 * MINUTE))
 
-    assert {*kinds([again])} == {"last_call"}
+    assert {*kinds([again])} == {"reminder"}
     assert (len(again.items), again.more, again.left) == (SHOWN, 0, 10)
 
 

@@ -32,7 +32,7 @@ from tests.core.outbox.outbox_story import (
 from tests.examples import examples
 from tests.story import at, resume, stop, tick
 
-BOB = Recipient(name="bob", channels=("phone",), agents=("code",))
+BOB = Recipient(name="bob", channels=("phone",), agents=("code", "web"))
 PEOPLE = (alice(BOTH, backup="bob"), BOB)
 EVERYONE = Recipient(name="everyone", channels=("hook",), shared=True)
 WITH_HOOK: Final[dict[str, ChannelKind]] = {**BOTH, "hook": "webhook"}
@@ -100,7 +100,7 @@ class OutboxModel:
     def ask(self, number: int) -> None:
         urgency = ("low", "normal", "normal", "high")[number % 4]
         lasts = (None, 10 * MINUTE, HOUR, 12 * HOUR)[number // 4 % 4]
-        agent = ("code", "ops")[number // 16 % 2]
+        agent = ("code", "ops", "web")[number // 16 % 3]
         fields = {"urgency": urgency, "lasts": lasts, "inferred": number > 40, "wait": number > 30}
         self.new = self.story.asked(self.t, f"p{len(self.asked)}", agent, **fields)
         (*_, request) = self.story.approvals.pending()

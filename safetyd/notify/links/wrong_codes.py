@@ -1,4 +1,4 @@
-"""Counts wrong codes: by request and recipient, and by relay.
+"""Counts wrong codes: by request and recipient, and by relay. Links and mail replies share it.
 
 The owner of a relay sees the links of many requests, and could try a few codes on each. So all
 wrong codes from one relay count together.
@@ -6,6 +6,8 @@ wrong codes from one relay count together.
 
 from typing import Final
 
+from safetyd.core.events.event import Moment
+from safetyd.core.events.notification_events import Announced, LinkRevoked, Note
 from safetyd.core.token_bucket import Refill, TokenBucket
 
 MAX_WRONG: Final = 5  # wrong codes of one recipient for one request
@@ -37,3 +39,32 @@ class WrongCodes:
         """Return True if no code from this relay is accepted, not even a correct one."""
         bucket = self._relays.get(relay)
         return bucket is not None and _PER_RELAY.level(bucket, t) < 1.0
+
+
+def revoked(delivery: str, request_id: str, recipient: str, moment: Moment) -> LinkRevoked:
+    """Return the event that revokes the links of a request in one message, and their code."""
+    return LinkRevoked(
+        at=moment.at,
+        t=moment.t,
+        delivery=delivery,
+        request_id=request_id,
+        recipient=recipient,
+        why=f"{MAX_WRONG} wrong codes were tried",
+    )
+
+
+def warned(delivery: str, request_id: str, recipient: str, moment: Moment) -> Announced:
+    """Return an alert: somebody answers the recipient's message without knowing the code."""
+    note = Note(
+        id=f"revoked_{delivery}_{request_id}",
+        kind="alert",
+        urgency="high",
+        title=f"Wrong codes for {request_id}",
+        text=(
+            f"Somebody tried {MAX_WRONG} or more wrong codes on links sent to you. The link in one "
+            "notification is now revoked. The request is still pending. To see it: "
+            f"safetyd show {request_id}"
+        ),
+        at=moment.at,
+    )
+    return Announced(at=moment.at, t=moment.t, note=note, recipients=(recipient,))

@@ -6,7 +6,7 @@ person or a backup gets it too. Any other request goes to one person first, to o
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from safetyd.core.anonymous_pool import counted_as
 from safetyd.core.approvals.request import Request
@@ -16,6 +16,8 @@ from safetyd.core.outbox.duty import Duty
 from safetyd.core.outbox.routing import Routing
 from safetyd.core.outbox.slots import Slots
 from safetyd.core.recipients import Recipient, TellingConfig
+
+UNRECEIVED_S: Final = 300.0
 
 
 class NextChannel(NamedTuple):
@@ -32,6 +34,8 @@ class Audience:
     def __init__(self, config: TellingConfig, routing: Routing, slots: Slots, duty: Duty) -> None:
         self._next_s = config.next_channel_s
         self._urgent_next_s = config.urgent_next_channel_s
+        # Until a backup gets a request that nobody has received.
+        self.urgent_wait = timedelta(seconds=config.urgent_next_channel_s or UNRECEIVED_S)
         self._routing = routing
         self._slots = slots
         self._duty = duty

@@ -351,6 +351,8 @@ class Reminders:
         urgent, waits = request.urgency == "high", set[timedelta]()
         if urgent or state.first_at is not None:
             waits = {each.wait for each in self._audience.next_channels(request, after)}
+        if urgent:
+            waits.add(self._audience.urgent_wait)
         unanswered = Unanswered(
             request.urgency,
             asked if urgent else state.first_at or asked,
@@ -368,12 +370,13 @@ class Reminders:
     def _escalated(self, reminded: Reminded, at: datetime, step: EscalationStep) -> list[Addressed]:
         """Return the queues for a step.
 
-        People who have not opened the request get it on their next channel. Urgent requests, last
-        calls and deferred requests also go to everybody else, on the same channel as before.
+        People who have not opened the request get it on their next channel. Reminders, last calls
+        and requests that nobody has received also go to everybody else, on the same channel as
+        before.
         """
         state, request = reminded
         urgent, found = request.urgency == "high", list[Addressed]()
-        if urgent or not step.next_channel:
+        if not step.next_channel or (urgent and not state.told):
             refused, backup = state.refused, step.backup or not state.told
             found = self._audience.reminded(request, at, refused, backup=backup)
         if urgent or step.next_channel:

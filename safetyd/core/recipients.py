@@ -95,7 +95,7 @@ class TellingConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     # last value is repeated.
     patience_s: tuple[float, ...] = (900.0, 1800.0)
     rounds: tuple[TimeOfDay, ...] = ("09:00", "16:00")  # when people are reminded
-    next_channel_s: float = 14_400.0  # until a person's next channel follows; 0: never
+    next_channel_s: float = 18_000.0  # until a person's next channel follows; 0: never
     urgent_next_channel_s: float = 300.0  # the same for urgent requests
     # How long a request that is not urgent waits for its first recipient before others get it.
     next_person_s: float = 3_600.0

@@ -109,7 +109,7 @@ class Alerts:
             at=event.at,
             agent=transcript.agent,
         )
-        queues = self._routing.summary(transcript.agent)
+        queues = self._routing.summary(transcript.agent, event.at)
         slots = {queue.key: (queue, self._slots.summary(queue, event.at)) for queue in queues}
         return self._put(note, slots)
 
@@ -130,7 +130,7 @@ class Alerts:
         """Return the queue and slot for each channel that gets the alert, now or later."""
         placed: Placed = {}
         now = self._routing.alert(alert, note.at)
-        for queue in self._routing.later(alert, now):
+        for queue in self._routing.later(alert, note.at, now):
             placed[queue.key] = queue, self._slots.later(queue, alert, note)
         for queue in now:
             placed[queue.key] = queue, self._slots.alert(queue, alert, note)

@@ -19,6 +19,7 @@ from safetyd.core.recipients import ChannelKind, Recipient, TellingConfig
 
 EAGER: Final = 2  # messages within `HOUR`, after which the first wait applies to each message
 PHONE: Final[frozenset[ChannelKind]] = frozenset({"sms", "chat", "desktop"})
+PHONE_EARLY: Final = 3  # batch intervals
 HOUR: Final = timedelta(hours=1)
 
 
@@ -78,11 +79,15 @@ class Pace:
             wait = max(wait, self._wait(who, 1))
         return sent_at[-1] + wait if sent_at else None
 
-    def first_within(self, recipient: str) -> timedelta:
-        """Return the longest wait for a request that nobody has received."""
+    def first_within(self, recipient: str, channel: str = "") -> timedelta:
+        """Return the longest wait for a request that nobody has received.
+
+        It is a little shorter on a phone, where most requests wait for nearly as long.
+        """
         who = self._recipients.get(recipient)
         patient = self.interval if who is None else self._wait(who, 1)
-        return max(self.interval, patient - self.interval)
+        early = PHONE_EARLY if self.is_phone(channel) else 1
+        return max(self.interval, patient - early * self.interval)
 
     def sent(self, recipient: str, at: datetime, *, asks: bool, digest: bool) -> None:
         """Record a message. With `asks`, it has requests that are not urgent."""

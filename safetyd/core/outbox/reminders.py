@@ -2,7 +2,7 @@
 
 import heapq
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -23,10 +23,12 @@ from safetyd.core.outbox.delivery_queue import (
     DeliveryQueues,
     Slot,
     hold_back,
+    key,
     shifted,
 )
 from safetyd.core.outbox.escalation import (
     APART,
+    REPEATED,
     TOGETHER,
     TOGETHER_URGENT,
     EscalationStep,
@@ -39,6 +41,7 @@ from safetyd.core.recipients import Recipient
 MAX_LATE: Final = 1_000  # in a queue with more items, expired requests are not reported
 MAX_STEPS: Final = 64  # per tick
 # Minimum delay after which a request counts as undelivered.
+NEVER: Final = datetime.min.replace(tzinfo=UTC)
 AGAIN: Final = timedelta(minutes=15)  # until a request that nobody received is sent again
 UNNOTIFIED: Final = timedelta(minutes=1)
 
@@ -98,6 +101,13 @@ class Reminders:
     def all(self) -> Iterator[Reminded]:
         """Yield the pending requests, the oldest first."""
         return (found for found in map(self.find, self._states) if found is not None)
+
+    @staticmethod
+    def received_by(state: ReminderState, who: Recipient) -> datetime:
+        """Return when the last message about a request was sent to a recipient."""
+        queues = {key(who.name, channel) for channel in who.channels}
+        sent_at = (sent for queue, sent in state.sent_at.items() if queue in queues)
+        return max(sent_at, default=NEVER)
 
     def known(self, id_: str) -> bool:
         """Return True if a message about a request was delivered."""
@@ -385,6 +395,7 @@ class Reminders:
                 each.who.name: each.addressed
                 for each in self._audience.next_channels(request, at, used)
                 if each.who.name not in state.opened
+                and (urgent or self.received_by(state, each.who) <= at - REPEATED)
             }
             found = [each for each in found if each.queue.recipient not in following]
             found += following.values()

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 
 from safetyd.core.events.notification_events import Round, RoundDue
 from safetyd.core.outbox.deliveries import Deliveries
-from safetyd.core.outbox.delivery_queue import DeliveryQueue, key
+from safetyd.core.outbox.delivery_queue import DeliveryQueue
 from safetyd.core.outbox.escalation import REPEATED
 from safetyd.core.outbox.reminders import Reminded, Reminders
 from safetyd.core.outbox.slots import Slots
@@ -90,10 +90,8 @@ class Rounds:
         ):
             return False
         mine = [d for d in self._deliveries.about(request.id) if d.recipient == who.name]
-        queues = {key(who.name, channel) for channel in who.channels}
-        sent_at = [sent for queue, sent in state.sent_at.items() if queue in queues]
         return (
             any(delivery.arrived for delivery in mine)
-            and max(sent_at, default=at) <= at - REPEATED
+            and self._reminders.received_by(state, who) <= at - REPEATED
             and not any(delivery.under_way for delivery in mine)
         )

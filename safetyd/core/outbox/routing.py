@@ -131,9 +131,9 @@ class Routing:
 
     def alert(self, alert: Alert, at: datetime) -> list[DeliveryQueue]:
         """Return the queues for an alert: channels of its kinds, or else the first channel."""
-        found, people = list[DeliveryQueue](), self.people(alert.agent)
-        on_duty = [who for who in people if alert.always or not self._duty.off(who.name, at)]
-        for who in on_duty or people:
+        found = list[DeliveryQueue]()
+        people = self.people(alert.agent) if alert.always else self._not_off(alert.agent, at)
+        for who in people:
             left = [
                 queue
                 for queue in self._fitting(who, alert.urgency, at) or self._of(who, alert.urgency)
@@ -148,11 +148,15 @@ class Routing:
             found += chosen
         return found
 
-    def later(self, alert: Alert, now: Collection[DeliveryQueue]) -> list[DeliveryQueue]:
+    def later(
+        self, alert: Alert, at: datetime, now: Collection[DeliveryQueue]
+    ) -> list[DeliveryQueue]:
         """Return the queues that get an alert later: for people, only if they do not get it now."""
         reached = {queue.recipient for queue in now}
         people = (
-            who for who in self.people(alert.agent) if not (self.steps(who) and who.name in reached)
+            who
+            for who in self._not_off(alert.agent, at)
+            if not (self.steps(who) and who.name in reached)
         )
         return [queue for who in people for queue in self._of_kinds(who, alert.later)]
 
@@ -160,8 +164,8 @@ class Routing:
         """Return True if a queue refused a request or its channel is down."""
         return queue.key in self._shut(refused)
 
-    def summary(self, agent: str) -> list[DeliveryQueue]:
-        return [q for who in self.people(agent) for q in self._of_kinds(who, _SUMMARIES)]
+    def summary(self, agent: str, at: datetime) -> list[DeliveryQueue]:
+        return [q for who in self._not_off(agent, at) for q in self._of_kinds(who, _SUMMARIES)]
 
     def announced(self, event: Announced) -> list[DeliveryQueue]:
         """Return the queues for a note. Tests and notes for channels use all of the channels."""
@@ -179,6 +183,11 @@ class Routing:
             for queue in self.queues(self._people[name], event.note.urgency, event.at)
         }
         return [queue for queue in named if queue.key in chosen]
+
+    def _not_off(self, agent: str | None, at: datetime) -> list[Recipient]:
+        """Return who gets notifications about an agent, without people who are off duty."""
+        people = self.people(agent)
+        return [who for who in people if not self._duty.off(who.name, at)] or people
 
     def _fitting(self, who: Recipient, urgency: Urgency, at: datetime) -> list[DeliveryQueue]:
         """Return the queues on which a recipient may get an item of this urgency now."""

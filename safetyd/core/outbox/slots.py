@@ -182,7 +182,7 @@ class Slots:
         """
         times = list[datetime]()
         if first:
-            times.append(at + self.pace.first_within(queue.recipient))
+            times.append(at + self.pace.first_within(queue.recipient, queue.channel))
         if request.deadline is not None:
             needed = max(SOONEST, (request.deadline - request.asked.at) / 4)
             times.append(request.deadline - needed)

@@ -16,6 +16,7 @@ import msgspec
 
 from safetyd.core.action_types import Kind
 from safetyd.core.actor import Actor, hearing, on
+from safetyd.core.approvals.approved_shapes import Shape
 from safetyd.core.approvals.assurance import says_all
 from safetyd.core.approvals.grants import unknown_program
 from safetyd.core.approvals.queue import Approvals
@@ -49,6 +50,11 @@ class Count(msgspec.Struct):
     last_at: datetime | None = None
     # An unknown program with its subcommand. Unset in older checkpoints.
     program: str | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def same(self) -> Shape:
+        """What the requests have in common."""
+        return Shape(self.agent, self.type, self.project, self.text or "")
 
 
 class PastAnswersState(msgspec.Struct):

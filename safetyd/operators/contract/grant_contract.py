@@ -50,6 +50,13 @@ class GrantCommand(Command[GrantMade], GrantTerms, frozen=True, kw_only=True, ta
     via: str = "cli"
 
 
+class SuggestionCommand(Command[GrantMade], frozen=True, kw_only=True, tag="suggestion_apply"):
+    """Make a suggested grant."""
+
+    id: Annotated[str, Meta(max_length=64)]
+    via: str = "cli"
+
+
 class GrantOver(Done, frozen=True, kw_only=True):
     """`left` is how many uses remained."""
 
@@ -88,6 +95,9 @@ class GrantRow(msgspec.Struct, frozen=True, kw_only=True):
     via: str
     at: datetime
     request_id: str | None
+    suggestion: str | None = None  # The suggestion that the grant came from.
+    approved: int | None = None  # How many approvals it was suggested for, and since when.
+    approved_since: datetime | None = None
 
 
 class GrantsAnswer(Done, frozen=True, kw_only=True):
@@ -103,6 +113,20 @@ class GrantsQuestion(Question[GrantsAnswer], frozen=True, tag="grants"):
     paths = ("/grants",)
 
 
+class SuggestedGrant(msgspec.Struct, frozen=True, kw_only=True):
+    """What a suggestion writes: a grant that ends at `until`, or at the first denial."""
+
+    agent: str
+    type: str
+    project: str | None
+    cwd: str | None  # The folder in which the actions were proposed.
+    shape: str  # The command, with descriptions of the parts that may differ.
+    text: str  # A pattern that the whole text must match.
+    rules: tuple[str, ...]  # The rules that the grant lifts.
+    uses: int
+    until: datetime
+
+
 class SuggestionRow(msgspec.Struct, frozen=True, kw_only=True):
     """A suggested rule or grant, the answers that support it, and its TOML or command."""
 
@@ -116,7 +140,9 @@ class SuggestionRow(msgspec.Struct, frozen=True, kw_only=True):
     last_at: datetime
     reason: str
     toml: str  # Empty if a grant is suggested.
-    command: str = ""  # Approves the next request of this kind with a grant.
+    command: str = ""  # Makes a suggested grant, or approves the next request with a grant.
+    id: str = ""  # The id of a suggestion that `safetyd suggestions apply` can make.
+    grant: SuggestedGrant | None = None
 
 
 class SuggestionsAnswer(Done, frozen=True, kw_only=True):

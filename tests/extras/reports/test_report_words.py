@@ -71,6 +71,7 @@ def test_a_message_has_the_colour_its_rules_and_five_numbers(rich: DailyReport) 
         "Requests: 4 new, 1 pending",
         "Cost: $5.00, $15.00 of the budget left",
         "Anomalies: 4",
+        "Messages: none",
     ]
     assert more.endswith("safetyd report --date 2026-03-01")
 

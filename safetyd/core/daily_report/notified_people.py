@@ -1,6 +1,6 @@
 """Counts the messages that each recipient gets: when, on which channel, and how many repeat."""
 
-from datetime import datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final, NamedTuple
 
 from safetyd.core.catalogue.catalogue import CATALOGUE, alert_of
@@ -28,7 +28,7 @@ class NotifiedPeople:
 
     def __init__(self) -> None:
         self._telling = TellingConfig()
-        self._zone: tzinfo | None = None
+        self._zone: tzinfo = UTC
         self._read: RecentEntries[tuple[str, str], LastRead] = RecentEntries(REPEATED)
         self._recent: dict[str, list[datetime]] = {}  # messages of the last hour, by recipient
         self._counted: RecentEntries[str, Due] = RecentEntries(timedelta(days=1))

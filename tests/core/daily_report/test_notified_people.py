@@ -66,6 +66,14 @@ def test_messages_are_counted_by_channel_and_hour() -> None:
     assert (found.hours, found.worst_hour.value, found.entries) == ({12: 2, 15: 1}, 2, 4)
 
 
+def test_an_hour_is_one_of_the_configured_zone() -> None:
+    berlin = Policy(timezone="Europe/Berlin")
+    found = numbers(configured(0, berlin), *message(1, "r1")).people["alice"]
+    unconfigured = numbers(*message(1, "r1")).people["alice"]
+
+    assert (found.hours, unconfigured.hours) == ({13: 1}, {12: 1})
+
+
 def test_a_message_that_is_confirmed_later_counts_once() -> None:
     due, arrived = message(1, "r1")
     confirmed = msgspec.structs.replace(arrived, state="delivered")

@@ -19,6 +19,7 @@ from safetyd.core.policy import Policy
 from safetyd.journal.commit_loop import put
 from safetyd.journal.mailbox import CommandEnvelope
 from safetyd.operators.commands import PLANS
+from safetyd.operators.contract.grant_contract import GrantOrigin
 from safetyd.operators.contract.request_contract import PendingQuestion
 from safetyd.operators.reviews import Review, ReviewEnvelope
 from safetyd.operators.views.grant_view import grants, suggestions
@@ -106,9 +107,7 @@ def test_a_grant_is_made_with_all_that_was_said_and_is_listed() -> None:
         "via": "cli",
         "at": at(0),
         "request_id": None,
-        "suggestion": None,
-        "approved": None,
-        "approved_since": None,
+        "suggested": msgspec.UNSET,
     }
 
 
@@ -479,8 +478,7 @@ def test_a_suggested_grant_is_made_as_it_is_shown_and_says_where_it_came_from() 
     assert (terms.shape, made.until) == ("acmectl restart 3", terms.until)
     assert (made.by, made.via, made.reason) == ("alice", "cli", "approved 10 times since 01 Mar")
     (listed,) = grants(alice.engine, NOW).grants
-    assert (listed.suggestion, listed.approved) == (row.id, ENOUGH)
-    assert listed.approved_since == at(0)
+    assert listed.suggested == GrantOrigin(suggestion=row.id, approved=ENOUGH, since=at(0))
     assert alice.says("suggestion_apply", id=row.id)["code"] == "not_found"
 
 

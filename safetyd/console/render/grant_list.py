@@ -53,9 +53,9 @@ def _facts(row: GrantRow) -> Iterator[tuple[str, str]]:
 
 
 def _origin(row: GrantRow) -> Iterator[tuple[str, str]]:
-    if row.suggestion is not None and row.approved is not None:
-        said = f"{several(row.approved, 'approval')} since {when(row.approved_since)}"
-        yield "suggested", f"after {said}; the first denial ends it ({plain(row.suggestion)})"
+    if origin := row.suggested:
+        said = f"{several(origin.approved, 'approval')} since {when(origin.since)}"
+        yield "suggested", f"after {said}; the first denial ends it ({plain(origin.suggestion)})"
 
 
 def suggestions(view: SuggestionsAnswer) -> str:

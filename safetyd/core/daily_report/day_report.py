@@ -311,16 +311,16 @@ class PeoplePart(msgspec.Struct, frozen=True, kw_only=True):
 class PersonRow(msgspec.Struct, frozen=True, kw_only=True):
     """The messages to one recipient, and the answers of the operator with the same name."""
 
-    name: str
-    messages: int
-    channels: dict[str, int]
+    name: str  # The recipient or operator.
+    messages: int  # How many messages arrived.
+    channels: dict[str, int]  # Messages by channel.
     worst_hour: int  # Most messages within an hour.
-    at_night: int  # Messages in quiet hours, and how many of them were not urgent.
-    could_wait: int
-    entries: int  # Requests, alerts and summaries, and how many of them the person read before.
-    repeats: int
-    answers: int
-    average_s: float | None  # How long an answer took.
+    at_night: int  # Messages in quiet hours.
+    could_wait: int  # Messages in quiet hours that were not urgent.
+    entries: int  # Requests, alerts and summaries in the messages.
+    repeats: int  # Entries about something that the person had read shortly before.
+    answers: int  # Answers to requests.
+    average_s: float | None  # How long an answer took on average.
 
     @classmethod
     def of(cls, name: str, person: PersonNumbers) -> Self:
@@ -349,12 +349,12 @@ class MessagesPart(msgspec.Struct, frozen=True, kw_only=True):
 
     people: tuple[PersonRow, ...] = ()  # Those with the most messages first.
     hours: tuple[int, ...] = (0,) * HOURS  # Messages by local hour.
-    messages: int = 0
+    messages: int = 0  # How many messages arrived.
     worst_hour: int = 0  # Most messages to one person within an hour.
-    at_night: int = 0
-    could_wait: int = 0
-    entries: int = 0
-    repeats: int = 0
+    at_night: int = 0  # Messages in quiet hours.
+    could_wait: int = 0  # Messages in quiet hours that were not urgent.
+    entries: int = 0  # Requests, alerts and summaries in the messages.
+    repeats: int = 0  # Entries about something that the person had read shortly before.
 
     @classmethod
     def of(cls, numbers: DayNumbers) -> Self:
@@ -504,7 +504,7 @@ class DailyReport(msgspec.Struct, frozen=True, kw_only=True):
     anomalies: AnomaliesPart
     people: PeoplePart
     questions: tuple[RepeatedQuestion, ...]
-    messages: MessagesPart = MessagesPart()
+    messages: MessagesPart = MessagesPart()  # What the day was like for people.
     changes: tuple[SparingChange, ...] = ()  # Those that would have spared the most.
     calibration: tuple[AgentCalibration, ...]  # All agents together first, then single agents.
     hours: tuple[HourRow, ...]

@@ -42,7 +42,7 @@ class RepeatedQuestion(msgspec.Struct, frozen=True, kw_only=True):
     approved: int
     denied: int
     unanswered: int
-    again: int = 0
+    again: int = 0  # Denied like an earlier request, without a new one.
     spared_by: SparedBy = ""
     spared: str = ""
 

@@ -27,10 +27,10 @@ Spared = Literal["requests", "messages"]
 class SparingChange(msgspec.Struct, frozen=True, kw_only=True):
     """A change, and how many requests or messages of the day it would have spared."""
 
-    kind: Change
-    spares: int
-    of: Spared
-    what: str
+    kind: Change  # What to change.
+    spares: int  # How many requests or messages it would have spared.
+    of: Spared  # What it spares.
+    what: str  # The change in words.
     change: str  # A command, or lines for the configuration.
 
     @property

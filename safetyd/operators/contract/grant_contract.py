@@ -71,6 +71,14 @@ class RevokeCommand(Command[GrantOver], frozen=True, kw_only=True, tag="grant_re
     reason: Annotated[str, Meta(max_length=2000)] = ""
 
 
+class GrantOrigin(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a grant was suggested."""
+
+    suggestion: str  # The id of the suggestion.
+    approved: int  # How many requests had been approved, and since when.
+    since: datetime  # The first of these approvals.
+
+
 class GrantRow(msgspec.Struct, frozen=True, kw_only=True):
     """A grant in force. Amounts are US dollars."""
 
@@ -95,9 +103,8 @@ class GrantRow(msgspec.Struct, frozen=True, kw_only=True):
     via: str
     at: datetime
     request_id: str | None
-    suggestion: str | None = None  # The suggestion that the grant came from.
-    approved: int | None = None  # How many approvals it was suggested for, and since when.
-    approved_since: datetime | None = None
+    # Why it was suggested; missing for other grants.
+    suggested: GrantOrigin | msgspec.UnsetType = msgspec.UNSET
 
 
 class GrantsAnswer(Done, frozen=True, kw_only=True):

@@ -3,15 +3,19 @@
 from datetime import datetime
 from typing import cast
 
+import msgspec
+
 from safetyd.core.approvals.approved_shapes import MONTH, USES, GrantSuggestion
 from safetyd.core.approvals.grants import Grant
 from safetyd.core.approvals.session_offers import SessionOffer, pending_like, session_offers
 from safetyd.core.approvals.suggestions import Suggestion
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
+from safetyd.core.events.request_events import Learned
 from safetyd.core.messages.money import usd
 from safetyd.core.shell.shape import in_words
 from safetyd.operators.contract.grant_contract import (
+    GrantOrigin,
     GrantRow,
     GrantsAnswer,
     SuggestedGrant,
@@ -65,9 +69,13 @@ def _grant(grant: Grant) -> GrantRow:
         via=made.via,
         at=made.at,
         request_id=made.request_id or None,
-        suggestion=made.learned.suggestion if made.learned else None,
-        approved=made.learned.approved if made.learned else None,
-        approved_since=made.learned.since if made.learned else None,
+        suggested=_origin(made.learned) if made.learned else msgspec.UNSET,
+    )
+
+
+def _origin(learned: Learned) -> GrantOrigin:
+    return GrantOrigin(
+        suggestion=learned.suggestion, approved=learned.approved, since=learned.since
     )
 
 

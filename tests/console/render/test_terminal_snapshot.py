@@ -220,7 +220,7 @@ def _grants() -> Iterator[tuple[str, str]]:
         "max_usd": 2.0,
     }
     yield "grants", grants.grants({"grants": [grant, full], "left_out": 1})
-    learned = {**grant, "suggestion": "sug_1", "approved": 12, "approved_since": AT}
+    learned = {**grant, "suggested": {"suggestion": "sug_1", "approved": 12, "since": AT}}
     yield "grants, suggested", grants.grants({"grants": [learned]})
     yield "grants, none", grants.grants({})
     rule = {"agent": "code", "type": "run_shell", "project": "shop", "reason": "approved 5 times"}

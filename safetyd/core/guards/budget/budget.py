@@ -60,8 +60,9 @@ class BudgetConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     day_usd: Usd = 50.0
     agent_usd: Usd = 0.0  # per UTC day, like model_usd
     model_usd: Usd = 0.0
-    # Purchases of all agents per UTC day. If unset, purchases have the limits above.
-    purchases_day_usd: Usd | None = None
+    # Purchases of all agents per UTC day. If unset, as in older journals, purchases have the limits
+    # above.
+    purchases_day_usd: Usd | msgspec.UnsetType = msgspec.UNSET
     warn_ratio: Annotated[float, Meta(gt=0, le=1)] = 0.8
     default_cost_usd: Usd = 0.0  # cost of a proposal that states neither cost nor tokens
     # The share of the daily budget for one agent, if other agents have keys.
@@ -100,7 +101,7 @@ class Budget(Guard):
         self._default = nano(config.default_cost_usd)
         self._ledger = Ledger()
         own = config.purchases_day_usd
-        self._purchases = Purchases(None if own is None else nano(own))
+        self._purchases = Purchases(None if own is msgspec.UNSET else nano(own))
         self.hears = hearing(
             on(Decided, self._decided),
             later(self._decided),

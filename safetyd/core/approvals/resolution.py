@@ -23,6 +23,7 @@ from safetyd.core.messages.proposal import Proposal
 from safetyd.core.messages.verdict import ASK, BLOCK, Verdict, strictest
 from safetyd.core.recipients import QuietHours, TellingConfig
 
+DENIED_BEFORE: Final = "approvals.denied"  # the same action was denied within the last day
 NOBODY: Final = TellingConfig()  # a configuration without recipients
 # The verdict on a permission request, which always needs approval.
 ASKED: Final = Verdict("approvals", ASK, "approvals.asked", "The agent asks for approval")
@@ -209,7 +210,7 @@ def _denial(request_id: str, answer: Answer) -> Verdict:
     return Verdict(
         "approvals",
         BLOCK,
-        "approvals.denied",
+        DENIED_BEFORE,
         f"{answer.by} denied the same action at {answer.at:%H:%M}Z ({request_id}){words}",
         cause="human_denied",
         remedy=f"after `safetyd deny {request_id} --once` and a new approval",

@@ -94,6 +94,8 @@ ENTRIES: Final = (
         events.GrantRevoked,
         notice=Notice("GRANT_REVOKED", "low", "{by} revoked {grant} of {agent}"),
         facts="grant by",
+        # A denial ends a grant that was suggested. Operators revoke all other grants.
+        follows=lambda event: bool(event.request_id),
     ),
     Entry(
         events.GrantEnded,

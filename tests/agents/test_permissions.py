@@ -174,7 +174,7 @@ def waits(queue: QueueStory, _request_id: str | None) -> None:
     [
         (approves, {"approved": True, "message": "go"}),
         (denies, {"approved": False, "cause": "human_denied"}),
-        (waits, {"approved": False, "cause": "expired_no_response", "timeout_minutes": 10_080}),
+        (waits, {"approved": False, "cause": "expired_no_response", "timeout_minutes": 1440}),
     ],
 )
 def test_an_end_is_told_even_if_the_same_id_was_asked_anew_since(

@@ -84,6 +84,8 @@ def read_ask(payload: bytes) -> PermissionAsk:
         ask = _decode(given)
     except msgspec.ValidationError as exc:
         raise Malformed(f"not a permission request: {exc}") from None
+    if ask.withdraw and (ask.request_id is None or ask.action is not None):
+        raise Malformed('"withdraw" needs the "request_id" of a request, and no "action"')
     if ask.action is None and ask.request_id is None and not (ask.open or ask.rollbacks):
         raise Malformed(
             'a permission request needs "action"; a question needs "request_id", "open" or '

@@ -1,6 +1,6 @@
 """When somebody who may answer a request can be notified of it."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from datetime import datetime
 from typing import Final, NamedTuple
 
@@ -52,12 +52,9 @@ def reachable_from(
 class Reachability:
     """Finds the people who are notified of a request, and when."""
 
-    def __init__(
-        self, telling: TellingConfig, on_call: OnCall, last_seen: Callable[[], float | None]
-    ) -> None:
+    def __init__(self, telling: TellingConfig, on_call: OnCall) -> None:
         self._telling = telling
         self._on_call = on_call
-        self._last_seen = last_seen  # when an operator was last active, by the steady clock
 
     def quiet_hours(self, agent: str) -> list[QuietHours]:
         """Return the quiet hours of everybody who is notified of an agent's requests."""
@@ -65,7 +62,7 @@ class Reachability:
 
     def reachable_from(self, proposed: Proposed, kind: Kind, urgency: Urgency) -> datetime | None:
         """Return when somebody can be notified of a request, or None if somebody is reachable."""
-        seen = self._last_seen()
+        seen = self._on_call.seen_t
         if seen is not None and proposed.t - seen < PRESENT_S:
             return None
         # During quiet hours, the agent itself must have marked the request as urgent.

@@ -45,13 +45,7 @@ from safetyd.core.guards.anomaly.findings import (
     would_raise,
 )
 from safetyd.core.guards.anomaly.measures import Measure
-from safetyd.core.guards.anomaly.presence import (
-    MACHINES,
-    HumanConfig,
-    Presence,
-    by_a_person,
-    nobody_for,
-)
+from safetyd.core.guards.anomaly.presence import HumanConfig, Presence, by_a_person, nobody_for
 from safetyd.core.guards.anomaly.usage_detectors import Trips, trips_of
 from safetyd.core.messages.telemetry import Commit, Iteration, Metrics
 from safetyd.core.messages.verdict import ALLOW, ALLOWED, Severity, Verdict, all_of
@@ -130,11 +124,6 @@ class AnomalyGuard(Guard):
                 measure = self._config.breaker_oscillation.measure(found.breaker or "", trips, t)
                 return msgspec.structs.replace(measure, agent=found.agent)
         return None
-
-    @property
-    def last_seen_t(self) -> float | None:
-        """When an operator was last active, by the steady clock. None: never."""
-        return self._state.people.acted_t
 
     def since_human_s(self, t: float) -> float:
         return self._state.people.away_s(t)
@@ -278,8 +267,6 @@ class AnomalyGuard(Guard):
         """Record actions of operators and of other guards."""
         if by_a_person(event):
             self._state.people.see(event.t)
-        if isinstance(event, PersonSeen) and event.by not in MACHINES:
-            self._state.people.acted_t = event.t
         match event:
             case Stopped() | Resumed():
                 self._state.epoch = max(self._state.epoch, event.epoch)

@@ -23,7 +23,7 @@ HOUR_S: Final = 3600.0
 DAY_S: Final = 86_400.0
 
 # Values of `by` that are not operators.
-MACHINES: Final = frozenset({"safetyd", "file", "environment"})
+_MACHINES: Final = frozenset({"safetyd", "file", "environment"})
 
 Hours = Annotated[float, Meta(ge=0)]
 
@@ -39,7 +39,6 @@ class Presence(msgspec.Struct):
     seen_t: float | None = None
     told_t: float | None = None  # when the absence of operators was last reported
     safe_mode: bool = False  # global safe mode is active
-    acted_t: float | None = None  # when an operator last answered, or said that they are there
 
     def away_s(self, t: float) -> float:
         """Return the seconds since an operator was last active, or since the first start."""
@@ -81,5 +80,5 @@ def by_a_person(event: Event) -> bool:
     if isinstance(event, Stopped | Paused):
         return event.source == "operator"
     if isinstance(event, Resumed | Unpaused | SafeModeEntered | SafeModeExited | Forgotten):
-        return event.by not in MACHINES
+        return event.by not in _MACHINES
     return isinstance(event, PersonSeen | BudgetRaised)

@@ -170,6 +170,23 @@ def test_a_joined_request_says_it_for_each_proposal() -> None:
     assert second.expires_at == at(12.5 * HOUR_S)
 
 
+def test_a_repeated_proposal_says_it_only_until_that_time() -> None:
+    queue = story(ALICE)
+    queue.asks(MIDNIGHT, "p1")
+
+    assert queue.asks(MIDNIGHT + HOUR_S, "p1").reachable_from == SEVEN
+    assert queue.asks(19 * HOUR_S, "p1").reachable_from is msgspec.UNSET
+
+
+def test_a_decision_says_whether_somebody_is_reachable_in_time() -> None:
+    decision = asked(ALICE)
+
+    assert decision.answerable_within(8 * HOUR_S)
+    assert not decision.answerable_within(7 * HOUR_S)
+    assert msgspec.structs.replace(decision, at=None).answerable_within(0)
+    assert asked(ALICE, t=0).answerable_within(0)
+
+
 def test_a_final_decision_does_not_say_it() -> None:
     queue = story(ALICE)
     request_id = queue.asks(MIDNIGHT, wait=True).request_id

@@ -46,6 +46,8 @@ class Expired(Event, kw_only=True, tag="expired"):
     """Nobody answered in time."""
 
     request_ids: tuple[str, ...]
+    # For each request, the rule that closed it and how to ask again. Empty in older journals.
+    reasons: tuple[str, ...] = ()
 
 
 class EscalationDenied(Event, kw_only=True, tag="escalation_denied"):

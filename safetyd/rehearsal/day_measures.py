@@ -1,13 +1,13 @@
 """What a rehearsed day was like for people: the table of measures, and the goals they miss."""
 
-import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
 from typing import Final
 
 import msgspec
 
+from safetyd.core.daily_report.message_repeats import HOUR, is_repeat, quantile, worst
 from safetyd.core.events.notification_events import ItemKind
 from safetyd.core.recipients import ChannelKind
 from safetyd.rehearsal.day_facts import (
@@ -22,10 +22,7 @@ from safetyd.rehearsal.day_facts import (
 from safetyd.rehearsal.day_record import Arrival
 from safetyd.rehearsal.story_times import seconds
 
-HOUR: Final = timedelta(hours=1)
 DAY: Final = timedelta(days=1)
-REPEATED: Final = 4 * HOUR  # the same thing to the same person within this time is a repeat
-REPEATED_URGENT: Final = timedelta(minutes=5)
 ANSWERABLE: Final = timedelta(minutes=2)  # at least this much time is needed to answer
 _MAIL: Final[tuple[ChannelKind, ...]] = ("email",)
 _PHONE: Final[tuple[ChannelKind, ...]] = ("sms", "chat", "desktop")
@@ -51,23 +48,9 @@ def measures(facts: DayFacts) -> list[Measure]:
     return [*_of_people(facts), *_of_messages(facts), *_of_requests(facts), *_of_bursts(facts)]
 
 
-def worst(at: Sequence[datetime], span: timedelta) -> int:
-    """Return the highest number of these moments within any such span."""
-    return max(
-        (sum(one <= other < one + span for other in at[n:]) for n, one in enumerate(at)), default=0
-    )
-
-
-def quantile(values: Iterable[float], share: float) -> float | None:
-    """Return the smallest value that is at least as high as this share of the values."""
-    found = sorted(values)
-    return found[max(0, math.ceil(share * len(found)) - 1)] if found else None
-
-
-def is_repeat(reading: Reading) -> bool:
+def _is_repeat(reading: Reading) -> bool:
     """Return True if the person read about the same thing shortly before."""
-    window = REPEATED_URGENT if reading.urgent else REPEATED
-    return reading.since is not None and reading.since < window
+    return is_repeat(reading.since, urgent=reading.urgent)
 
 
 def _of_people(facts: DayFacts) -> Iterator[Measure]:
@@ -114,7 +97,7 @@ def _nights(facts: DayFacts, person: str, arrivals: Sequence[Arrival]) -> Iterat
 
 def _of_messages(facts: DayFacts) -> Iterator[Measure]:
     goals, arrivals, readings = facts.record.story.goals, facts.record.arrivals, facts.readings
-    repeats = [reading for reading in readings if is_repeat(reading)]
+    repeats = [reading for reading in readings if _is_repeat(reading)]
     yield Measure(
         name="repeats",
         value=round(100 * len(repeats) / len(readings), 1) if readings else 0.0,
@@ -148,7 +131,7 @@ def _noise(facts: DayFacts) -> Iterator[tuple[str, int]]:
         kinds = {mention.kind for mention in found[0].arrival.mentions}
         if kinds <= _REMINDERS:
             counts["reminders"] += 1
-        elif all(map(is_repeat, found)):
+        elif all(map(_is_repeat, found)):
             counts["what another channel said"] += 1
         elif kinds == {"summary"}:
             counts["summaries"] += 1

@@ -4,9 +4,10 @@ from datetime import timedelta
 
 import pytest
 
+from safetyd.core.daily_report.message_repeats import quantile, worst
 from safetyd.core.events.guard_events import Paused, SafeModeEntered, Stopped
 from safetyd.core.rota import WeeklyShift
-from safetyd.rehearsal.day_measures import Measure, quantile, worst
+from safetyd.rehearsal.day_measures import Measure
 from safetyd.rehearsal.story_file import DayGoals, PersonInStory
 from tests.days.written_day import START, WrittenDay, at, moment
 

@@ -83,7 +83,7 @@ def test_a_desktop_counts_only_where_there_is_one(desktop: pytest.MonkeyPatch) -
 
 
 @pytest.mark.req("S3.31")
-def test_a_single_recipient_has_every_channel_of_people_in_order(desktop: pytest.MonkeyPatch) -> None:
+def test_a_single_recipient_has_their_channels_in_order(desktop: pytest.MonkeyPatch) -> None:
     desktop.setenv("DBUS_SESSION_BUS_ADDRESS", "unix:path=/run/bus")
     order = '[notifications]\norder = ["webhook", "email"]\n'
 

@@ -24,10 +24,11 @@ def test_people_are_reminded_of_what_is_urgent_until_they_answer() -> None:
     ref = refs(first[0])[0]
     story.tells(0, *first)
 
+    assert story.ticks(5 * MINUTE) == []
     (second,) = story.tells_at(15 * MINUTE)
     story.answers(30 * MINUTE, ref)
 
-    assert second.items == (requested(ref, 1),)
+    assert second.items == (requested(ref, 2),)
     assert story.ticks(HOUR) == []
 
 
@@ -35,14 +36,14 @@ def test_nobody_is_reminded_of_an_urgency_that_its_agent_did_not_declare() -> No
     story = OutboxStory()
     story.tells(0, *story.asked(0, urgency="high", inferred=True, lasts=None))
 
-    assert story.happens(tick(15 * MINUTE), tick(HOUR)) == []
+    assert story.dues(tick(5 * MINUTE), tick(15 * MINUTE), tick(HOUR)) == []
 
 
 def test_an_agent_that_waits_presses() -> None:
     story = OutboxStory()
     story.tells(0, *story.asked(0, urgency="high", inferred=True, wait=True, lasts=None))
 
-    (due,) = story.ticks(15 * MINUTE)
+    (due,) = story.dues(tick(5 * MINUTE), tick(15 * MINUTE))
 
     assert kinds([due]) == ["reminder"]
 

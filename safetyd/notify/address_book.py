@@ -17,7 +17,15 @@ from msgspec.structs import replace
 
 from safetyd.core.messages.proposal import Urgency
 from safetyd.core.outbox.item_facts import rank
-from safetyd.core.recipients import ChannelKind, ChannelUse, QuietHours, Recipient, TellingConfig
+from safetyd.core.recipients import (
+    CalmConfig,
+    ChannelKind,
+    ChannelUse,
+    Habits,
+    QuietHours,
+    Recipient,
+    TellingConfig,
+)
 from safetyd.core.text.near_names import meant
 from safetyd.notify.channel import ChannelTable, PersonalTable, Problems
 from safetyd.notify.channel_config import (
@@ -110,13 +118,15 @@ def telling(tables: Tables, *, zone: str) -> TellingConfig:
         min_urgency=settings.min_urgency,
         batch_interval_s=settings.batch_interval_seconds,
         batch_mode=settings.batch_mode,
-        patience_s=_seconds(settings.patience_minutes),
-        rounds=settings.rounds,
-        next_channel_s=60 * settings.next_channel_minutes,
-        urgent_next_channel_s=60 * settings.urgent_next_channel_minutes,
-        next_person_s=60 * settings.next_person_minutes,
-        night_messages=settings.night_messages,
-        on_call_night_messages=settings.on_call_night_messages,
+        calm=CalmConfig(
+            patience_s=_seconds(settings.patience_minutes),
+            rounds=settings.rounds,
+            next_channel_s=60 * settings.next_channel_minutes,
+            urgent_next_channel_s=60 * settings.urgent_next_channel_minutes,
+            next_person_s=60 * settings.next_person_minutes,
+            night_messages=settings.night_messages,
+            on_call_night_messages=settings.on_call_night_messages,
+        ),
         alert_batch_s=settings.alert_batch_seconds,
         summaries=settings.summaries,
         quiet_bypass=settings.quiet_bypass,
@@ -143,7 +153,7 @@ def _recipients(tables: Tables, known: Sequence[str], zone: str) -> Iterator[Rec
     if rest:
         name = OPERATOR if alone and not taken and not tables.recipients else EVERYONE
         quiet = _quiet(tables.notifications, RecipientConfig(name=name), zone)
-        yield Recipient(name=name, channels=rest, shared=True, quiet=quiet)
+        yield Recipient(name=name, channels=rest, quiet=quiet, habits=Habits(shared=True))
 
 
 def _recipient(
@@ -159,12 +169,14 @@ def _recipient(
     return Recipient(
         name=person.name,
         channels=tuple(uses),
-        urgent=tuple(_urgent_first(uses, kinds, listed=bool(person.channels))),
-        uses={name: use for name, use in uses.items() if use != ChannelUse()},
         quiet=quiet,
         agents=person.agents,
         backup=person.backup,
-        patience_s=None if patience is None else _seconds(patience),
+        habits=Habits(
+            urgent=tuple(_urgent_first(uses, kinds, listed=bool(person.channels))),
+            uses={name: use for name, use in uses.items() if use != ChannelUse()},
+            patience_s=None if patience is None else _seconds(patience),
+        ),
     )
 
 

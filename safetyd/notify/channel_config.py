@@ -18,6 +18,7 @@ import safetyd.notify
 from safetyd.core.messages.proposal import Urgency
 from safetyd.core.recipients import (
     BatchMode,
+    CalmConfig,
     Day,
     QuietHours,
     Strategy,
@@ -35,6 +36,7 @@ AnyTable = TypeVar("AnyTable", bound=ChannelTable)
 
 # The defaults are defined where the rules use them.
 _USUAL: Final = TellingConfig()
+_CALM: Final = CalmConfig()
 _NIGHT: Final = QuietHours()
 
 
@@ -65,13 +67,13 @@ class NotificationSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
     min_urgency: Urgency = _USUAL.min_urgency
     batch_interval_seconds: Seconds = _USUAL.batch_interval_s
     batch_mode: BatchMode = _USUAL.batch_mode
-    patience_minutes: tuple[Minutes, ...] = tuple(s / 60 for s in _USUAL.patience_s)
-    rounds: tuple[TimeOfDay, ...] = _USUAL.rounds
-    next_channel_minutes: Minutes = _USUAL.next_channel_s / 60
-    urgent_next_channel_minutes: Minutes = _USUAL.urgent_next_channel_s / 60
-    next_person_minutes: Minutes = _USUAL.next_person_s / 60
-    night_messages: Messages = _USUAL.night_messages
-    on_call_night_messages: Messages = _USUAL.on_call_night_messages
+    patience_minutes: tuple[Minutes, ...] = tuple(s / 60 for s in _CALM.patience_s)
+    rounds: tuple[TimeOfDay, ...] = _CALM.rounds
+    next_channel_minutes: Minutes = _CALM.next_channel_s / 60
+    urgent_next_channel_minutes: Minutes = _CALM.urgent_next_channel_s / 60
+    next_person_minutes: Minutes = _CALM.next_person_s / 60
+    night_messages: Messages = _CALM.night_messages
+    on_call_night_messages: Messages = _CALM.on_call_night_messages
     alert_batch_seconds: Seconds = _USUAL.alert_batch_s
     summaries: Summaries = _USUAL.summaries
     daily_report: bool = False  # the default for recipients without this setting

@@ -202,11 +202,12 @@ def _when(state: EngineState, at: datetime, asked: PreviewQuestion, person: Reci
 def _escalation(
     telling: TellingConfig, urgency: Urgency, at: datetime, zone: ZoneInfo
 ) -> Iterator[str]:
-    seconds = telling.urgent_next_channel_s if urgency == "high" else telling.next_channel_s
+    calm = telling.calmness
+    seconds = calm.urgent_next_channel_s if urgency == "high" else calm.next_channel_s
     waits = [timedelta(seconds=seconds)] if seconds else []
     for step in steps(Unanswered(urgency, at, at + GIVEN, waits)):
         kind = "next channel" if step.next_channel else step.kind.replace("_", " ")
         backup = ", and to the backup" if step.backup else ""
         yield f"{kind} at {clock(step.at.astimezone(zone))}{backup}"
-    if urgency != "high" and telling.rounds:
-        yield f"reminders at {' and '.join(telling.rounds)}"
+    if urgency != "high" and calm.rounds:
+        yield f"reminders at {' and '.join(calm.rounds)}"

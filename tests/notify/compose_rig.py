@@ -15,7 +15,7 @@ from safetyd.core.events.notification_events import Announced, Due, Note
 from safetyd.core.messages.proposal import Risk
 from safetyd.core.outbox.deliveries import Delivery
 from safetyd.core.policy import Policy
-from safetyd.core.recipients import ChannelKind, QuietHours, Recipient
+from safetyd.core.recipients import CalmConfig, ChannelKind, QuietHours, Recipient
 from safetyd.core.recipients import TellingConfig as Telling
 from safetyd.journal.mailbox import Carried, Mailbox, Plan
 from safetyd.notify.channel import Channel
@@ -45,7 +45,8 @@ def telling(*channels: str, quiet: QuietHours = AWAKE, **fields: object) -> Tell
         for name in channels or ("email",)
     }
     alice = Recipient(name="alice", channels=tuple(known), quiet=quiet)
-    usual = {"strategy": "all", "patience_s": (), "next_person_s": 0.0, "recipients": (alice,)}
+    calm = CalmConfig(patience_s=(), next_person_s=0.0)
+    usual = {"strategy": "all", "calm": calm, "recipients": (alice,)}
     return Telling(**{**usual, "channels": known, **fields})  # type: ignore[arg-type]
 
 

@@ -94,6 +94,17 @@ class Alerts:
         self._notes.end(ref)
         return told
 
+    def move(self, event: Event, recipient: str, item: Item) -> list[DeliveryQueue]:
+        """Queue an alert on a channel of its recipient that was not tried yet."""
+        who, note = self._routing.find(recipient), self._notes.find(item.ref)
+        if who is None or note is None or self._notes.ended(item.ref):
+            return []
+        tried = [delivery.queue for delivery in self._deliveries.about(item.ref)]
+        queues = self._routing.untried(who, note.urgency, tried)
+        for queue in queues:
+            queue.put(item, self._slots.moved(note, event.at), event.at)
+        return queues
+
     def transcribed(self, event: Transcribed) -> list[DeliveryQueue]:
         """Queue the summary of a session, if summaries are enabled."""
         transcript, wanted = event.transcript, self._config.summaries

@@ -32,10 +32,11 @@ class Audience:
     """Chooses the queues for a request."""
 
     def __init__(self, config: TellingConfig, routing: Routing, slots: Slots, duty: Duty) -> None:
-        self._next_s = config.next_channel_s
-        self._urgent_next_s = config.urgent_next_channel_s
+        calm = config.calmness
+        self._next_s = calm.next_channel_s
+        self._urgent_next_s = calm.urgent_next_channel_s
         # Until a backup gets a request that nobody has received.
-        self.urgent_wait = timedelta(seconds=config.urgent_next_channel_s or UNRECEIVED_S)
+        self.urgent_wait = timedelta(seconds=calm.urgent_next_channel_s or UNRECEIVED_S)
         self._routing = routing
         self._slots = slots
         self._duty = duty

@@ -1,10 +1,11 @@
-"""Failover: moves requests from a failed channel to the next channel."""
+"""Failover: moves requests and alerts from a failed channel to the next channel."""
 
 from safetyd.core.events.event import Event
 from safetyd.core.events.notification_events import Item
+from safetyd.core.outbox.alerts import Alerts
 from safetyd.core.outbox.audience import Audience
 from safetyd.core.outbox.deliveries import Deliveries, Delivery
-from safetyd.core.outbox.delivery_queue import DeliveryQueue, DeliveryQueues
+from safetyd.core.outbox.delivery_queue import DeliveryQueue
 from safetyd.core.outbox.reminders import Reminders
 from safetyd.core.outbox.routing import Routing
 from safetyd.core.outbox.slots import Slots
@@ -19,15 +20,15 @@ class Failover:
     def __init__(
         self,
         reminders: Reminders,
-        queues: DeliveryQueues,
+        alerts: Alerts,
         deliveries: Deliveries,
         routing: Routing,
         audience: Audience,
         slots: Slots,
     ) -> None:
         self._reminders = reminders
-        self._queues = queues
         self._deliveries = deliveries
+        self._alerts = alerts
         self._routing = routing
         self._audience = audience
         self._slots = slots
@@ -50,9 +51,8 @@ class Failover:
     def down(self, event: Event, channel: str) -> list[DeliveryQueue]:
         """Move the requests of a channel that is down to the recipients' next channels."""
         touched = list[DeliveryQueue]()
-        for queue in self._queues:
-            if queue.channel == channel:
-                touched += self._leave(event, queue)
+        for queue in self._routing.on(channel):
+            touched += self._leave(event, queue)
         return touched
 
     def _leave(self, event: Event, queue: DeliveryQueue) -> list[DeliveryQueue]:
@@ -71,7 +71,9 @@ class Failover:
         return touched
 
     def _move(self, event: Event, recipient: str, item: Item) -> list[DeliveryQueue]:
-        """Queue a request on the recipient's next channel, unless it is already there."""
+        """Queue an item on the recipient's next channel, unless it is already there."""
+        if item.kind == "alert":
+            return self._alerts.move(event, recipient, item)
         found = self._reminders.find(item.ref)
         if found is None:
             return []

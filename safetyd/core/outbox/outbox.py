@@ -231,7 +231,7 @@ class Outbox(Actor):
         )
         self._rounds = Rounds(config, state.rounds, state.stops, reminders, deliveries, slots)
         self._handover = Handover(state.on_duty, alerts, reminders, routing, slots, self._duty)
-        self._failover = Failover(reminders, queues, deliveries, routing, audience, slots)
+        self._failover = Failover(reminders, alerts, deliveries, routing, audience, slots)
         self._bundling = Bundling(state, self._facts, slots, approvals, reminders.known)
 
     def _let_go(self, gone: Iterable[DeliveryQueue]) -> None:

@@ -52,8 +52,8 @@ class Pace:
 
     def __init__(self, config: TellingConfig, persons: dict[str, PersonPace]) -> None:
         self.interval = timedelta(seconds=config.batch_interval_s)
-        self._usual = config.patience_s
-        self._phone = timedelta(seconds=config.next_person_s)
+        self._usual = config.calmness.patience_s
+        self._phone = timedelta(seconds=config.calmness.next_person_s)
         self._persons = persons
         self._recipients = {each.name: each for each in config.recipients}
         self._kinds = config.channels

@@ -347,7 +347,10 @@ class Reminders:
             step = state.next
             if step is None or request.id in due or self._sort(request.id, step) not in sorts:
                 continue
-            if step.at <= at + (TOGETHER_URGENT if request.urgency == "high" else TOGETHER):
+            within = TOGETHER_URGENT if request.urgency == "high" else TOGETHER
+            if step.next_channel:
+                within = min(within, (step.at - (state.first_at or request.asked.at)) / 2)
+            if step.at <= at + within:
                 yield request.id, step
 
     def _sort(self, id_: str, step: EscalationStep) -> tuple[bool, str, bool]:
@@ -395,7 +398,7 @@ class Reminders:
                 each.who.name: each.addressed
                 for each in self._audience.next_channels(request, at, used)
                 if each.who.name not in state.opened
-                and (urgent or self.received_by(state, each.who) <= at - REPEATED)
+                and (urgent or self.received_by(state, each.who) <= at - _apart(each.wait))
             }
             found = [each for each in found if each.queue.recipient not in following]
             found += following.values()
@@ -444,3 +447,8 @@ class Reminders:
             queue.put(held, slot, event.at)
             return True
         return False
+
+
+def _apart(wait: timedelta) -> timedelta:
+    """Return how long ago a person must have received a request before the next channel follows."""
+    return min(wait - min(TOGETHER, wait / 2), REPEATED)

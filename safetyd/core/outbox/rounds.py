@@ -37,7 +37,7 @@ class Rounds:
         deliveries: Deliveries,
         slots: Slots,
     ) -> None:
-        self._times = tuple(map(time.fromisoformat, config.rounds))
+        self._times = tuple(map(time.fromisoformat, config.calmness.rounds))
         self._people = {who.name: who for who in config.recipients}
         self._last = last
         self._stopped = stopped

@@ -120,6 +120,19 @@ class Routing:
         shut = self._shut(used)
         return [queue for queue in self._fitting(who, urgency, at) if queue.key not in shut][:1]
 
+    def on(self, channel: str) -> list[DeliveryQueue]:
+        """Return all queues of a channel."""
+        return [queue for queue in self._queues if queue.channel == channel]
+
+    def untried(
+        self, who: Recipient, urgency: Urgency, tried: Collection[str]
+    ) -> list[DeliveryQueue]:
+        """Return a person's first channel that is not down and was not tried yet."""
+        if not self.steps(who):
+            return []
+        shut = self._shut(tried)
+        return [q for q in self._of(who, urgency) if q.key not in shut][:1]
+
     def concerned(self, agent: str) -> list[DeliveryQueue]:
         """Return every queue that may get requests of an agent."""
         return self._queues.of(each for who in self.people(agent) for each in self._keys(who))

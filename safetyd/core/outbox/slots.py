@@ -138,8 +138,8 @@ class Slots:
     def _most_at_night(self, recipient: str, at: datetime) -> int:
         """Return the maximum number of urgent messages during a recipient's quiet hours."""
         on_call = self._duty.in_use and self._duty.covers(recipient, at)
-        config = self._config
-        return config.on_call_night_messages if on_call else config.night_messages
+        calm = self._config.calmness
+        return calm.on_call_night_messages if on_call else calm.night_messages
 
     def request(
         self,
@@ -156,7 +156,7 @@ class Slots:
         flush_at = event.at if soon else slot.flush_at
         calm = kind == "request" and not soon and not urgent
         if calm and not first:
-            flush_at += timedelta(seconds=self._config.next_person_s)
+            flush_at += timedelta(seconds=self._config.calmness.next_person_s)
         latest = self.latest(queue, request, event.at, first=calm and first)
         if soon:
             latest = event.at
@@ -197,6 +197,12 @@ class Slots:
         at = note.at + timedelta(seconds=alert.after_s)
         slot = self._alert(queue, alert, note, at)
         return slot._replace(batch=f"later:{note.id}", flush_at=at)
+
+    def moved(self, note: Note, at: datetime) -> Slot:
+        """Return the slot of an alert that another channel did not deliver."""
+        if note.urgency == "high":
+            return Slot(lone_batch(note.id), "alone", at)
+        return self._usual("normal", at)
 
     def handover(self, at: datetime, *, urgent: bool) -> Slot:
         """Return the slot of the note for a person who goes on duty.

@@ -23,7 +23,14 @@ from safetyd.core.messages.proposal import Proposal, Urgency
 from safetyd.core.messages.verdict import ASK, Verdict
 from safetyd.core.on_call import OnCall
 from safetyd.core.outbox.outbox import Outbox
-from safetyd.core.recipients import ChannelKind, QuietHours, Recipient, TellingConfig
+from safetyd.core.recipients import (
+    CalmConfig,
+    ChannelKind,
+    Habits,
+    QuietHours,
+    Recipient,
+    TellingConfig,
+)
 from safetyd.core.rota import RotaPolicy
 from tests.story import at, tick
 
@@ -40,8 +47,13 @@ BOTH: dict[str, ChannelKind] = {"mail": "email", "phone": "sms"}
 ALL: dict[str, ChannelKind] = {**BOTH, "screen": "desktop", "hook": "webhook", "room": "chat"}
 
 
+def recipient(name: str, *channels: str, **fields: object) -> Recipient:
+    habits = {each: fields.pop(each) for each in Habits.__struct_fields__ if each in fields}
+    return Recipient(name=name, channels=channels, habits=Habits(**habits), **fields)  # type: ignore[arg-type]
+
+
 def alice(channels: Iterable[str] = ("mail",), **fields: object) -> Recipient:
-    return Recipient(name="alice", channels=tuple(channels), **fields)  # type: ignore[arg-type]
+    return recipient("alice", *channels, **fields)
 
 
 def config(channels: dict[str, ChannelKind] = MAIL, **fields: object) -> TellingConfig:
@@ -51,7 +63,8 @@ def config(channels: dict[str, ChannelKind] = MAIL, **fields: object) -> Telling
     """
     usual = {"strategy": "all", "patience_s": (), "rounds": ()}
     fields = {"recipients": (alice(channels),), **usual, **fields}
-    return TellingConfig(channels=channels, **fields)  # type: ignore[arg-type]
+    calm = {name: fields.pop(name) for name in CalmConfig.__struct_fields__ if name in fields}
+    return TellingConfig(channels=channels, calm=CalmConfig(**calm), **fields)  # type: ignore[arg-type]
 
 
 def decided(  # noqa: PLR0913

@@ -1,5 +1,7 @@
 """Who gets a request, on which channel, and who gets it first."""
 
+from typing import Any
+
 import pytest
 
 from safetyd.core.events.notification_events import Due
@@ -59,7 +61,8 @@ def on_call(*people: object, rota: RotaPolicy = ROTA, start: float = 0) -> Outbo
 
 def asked(story: OutboxStory, t: float, id: str = "p1", **fields: object) -> list[tuple[str, str]]:  # noqa: A002
     """Ask, deliver what is due at once, and return who got it where."""
-    dues = story.asked(t, id, **{"lasts": 5 * DAY, **fields})
+    wanted: dict[str, Any] = {"lasts": 5 * DAY, **fields}
+    dues = story.asked(t, id, **wanted)
     story.tells(t, *dues)
     return places(dues)
 

@@ -5,7 +5,7 @@ import pytest
 from safetyd.core.events.notification_events import Due
 from safetyd.core.rota import RotaPolicy
 from tests.core.outbox.outbox_story import DAY, HOUR, MORNING, OutboxStory, kinds
-from tests.core.outbox.test_audience import ANA, BORIS, CAROL, ROTA, asked, on_call
+from tests.core.outbox.test_audience import BORIS, CAROL, ROTA, URGENT_ONLY, asked, on_call
 from tests.core.outbox.test_pace import person, sent
 from tests.story import tick
 
@@ -38,7 +38,7 @@ def test_without_urgent_requests_nobody_is_woken_by_a_handover() -> None:
 
 
 def test_by_day_a_handover_is_sent_soon_with_normal_requests() -> None:
-    awake = person("ana", "phone", "mail", uses=ANA.uses)
+    awake = person("ana", "phone", "mail", uses=URGENT_ONLY)
     story = on_call(awake, BORIS, CAROL)
     story.asks(0, "p1", lasts=5 * DAY)
     sent(story, 1, HOUR, 60)

@@ -19,6 +19,7 @@ from tests.core.outbox.outbox_story import (
     config,
     decided,
     kinds,
+    recipient,
     refs,
     requested,
 )
@@ -203,7 +204,7 @@ def test_too_many_urgent_messages_of_a_party_share_one_every_twenty_minutes() ->
 
 
 def test_a_machine_takes_more_urgent_messages_than_a_person() -> None:
-    hook = Recipient(name="everyone", channels=("hook",), shared=True)
+    hook = recipient("everyone", "hook", shared=True)
     story = OutboxStory(config({"hook": "webhook"}, recipients=(hook,)))
     for n in range(MACHINES.party):
         story.tells(n, *story.asked(n, f"p{n}", "a", urgency="high", inferred=True))

@@ -27,6 +27,7 @@ from tests.core.outbox.outbox_story import (
     config,
     moved,
     not_told,
+    recipient,
     told,
 )
 from tests.examples import examples
@@ -34,7 +35,7 @@ from tests.story import at, resume, stop, tick
 
 BOB = Recipient(name="bob", channels=("phone",), agents=("code", "web"))
 PEOPLE = (alice(BOTH, backup="bob"), BOB)
-EVERYONE = Recipient(name="everyone", channels=("hook",), shared=True)
+EVERYONE = recipient("everyone", "hook", shared=True)
 WITH_HOOK: Final[dict[str, ChannelKind]] = {**BOTH, "hook": "webhook"}
 INTERVAL = 60.0
 PATIENT = (900.0, 1800.0)
@@ -81,7 +82,7 @@ class OutboxModel:
 
     def does(self, step: Step) -> None:
         self.t += step.after
-        self.new = []
+        self.new: list[Due] = []
         before = set(self.over)
         getattr(self, step.what)(step.number)
         self.over = {ref for ref in self.asked if not self.pending(ref)}
@@ -214,8 +215,8 @@ class OutboxModel:
             if until is not None and urgent and due.recipient != EVERYONE.name:
                 night = due.recipient, until
                 nights[night] = nights.get(night, 0) + 1
-        config, on_call = self.story.config, self.story.rota.in_use
-        most = config.on_call_night_messages if on_call else config.night_messages
+        calm, on_call = self.story.config.calmness, self.story.rota.in_use
+        most = calm.on_call_night_messages if on_call else calm.night_messages
         assert max(nights.values(), default=0) <= most
 
     def check_hours(self) -> None:
@@ -231,7 +232,7 @@ class OutboxModel:
 
     def check_batches(self) -> None:
         """No queue has two batches under way, and no two of them come too soon."""
-        if self.story.config.patience_s:
+        if self.story.config.calmness.patience_s:
             self.check_hours()
         under_way = [d for d in self.story.outbox.deliveries() if d.under_way and batch(d)]
         queues = [(d.recipient, d.channel) for d in under_way]

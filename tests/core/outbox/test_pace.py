@@ -17,6 +17,7 @@ from tests.core.outbox.outbox_story import (
     MINUTE,
     OutboxStory,
     config,
+    recipient,
     refs,
     seconds,
 )
@@ -26,8 +27,7 @@ PATIENT = (900.0, 1800.0)
 
 
 def person(name: str, *channels: str, **fields: object) -> Recipient:
-    usual = {"channels": channels or ("mail",), "quiet": AWAKE}
-    return Recipient(name=name, **{**usual, **fields})  # type: ignore[arg-type]
+    return recipient(name, *(channels or ("mail",)), **{"quiet": AWAKE, **fields})
 
 
 def people(*names: str, **fields: object) -> TellingConfig:

@@ -64,9 +64,12 @@ from safetyd.core.events.notification_events import (
     Climbed,
     Due,
     Item,
+    LinkOpened,
     LinkRevoked,
     Note,
     NotTold,
+    Round,
+    RoundDue,
     Told,
     Unparked,
 )
@@ -254,6 +257,8 @@ def _of_messages() -> Iterator[Event]:
     yield Unparked(deliveries=("dlv_1",), by="alice", **when)
     yield ChannelMoved(channel="email", up=False, why="connection refused", **when)
     yield Climbed(steps=(Item("last_call", "req_1", step=2),), **when)
+    yield RoundDue(rounds=(Round("alice", ("req_1", "req_2")),), **when)
+    yield LinkOpened(delivery="dlv_1", recipient="alice", request_ids=("req_1",), **when)
     note = Note(id="note_1", kind="test", urgency="normal", title="Test", text="a test", at=at(1))
     yield Announced(note=note, recipients=("alice",), channels=("email",), **when)
     yield LinkRevoked(

@@ -47,6 +47,29 @@ class QuietHours(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     timezone: str = "UTC"
 
 
+class ChannelUse(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """When a recipient is notified on a channel."""
+
+    min_urgency: Urgency = "low"  # less urgent requests use other channels
+    hours: QuietHours | None = None  # outside of these hours, other channels are used
+    wait_s: float | None = None  # when the next channel follows; None: as for all channels
+
+
+_ALWAYS: Final = ChannelUse()
+
+
+class Habits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a recipient uses channels."""
+
+    urgent: tuple[str, ...] = ()  # channels for urgent requests, the preferred first; empty: all
+    uses: dict[str, ChannelUse] = {}  # by channel
+    patience_s: tuple[float, ...] | None = None  # None: as for all recipients
+    shared: bool = False  # not a person: each channel gets everything
+
+
+_USUAL: Final = Habits()
+
+
 class Recipient(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A person, or everyone on a shared channel."""
 
@@ -55,10 +78,41 @@ class Recipient(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     quiet: QuietHours = QuietHours()
     agents: tuple[str, ...] = ("*",)  # globs of agents whose requests and alerts they get
     backup: str = ""  # the recipient to notify if this one does not answer
+    habits: Habits | msgspec.UnsetType = msgspec.UNSET  # missing in older journals
+
+    @property
+    def shared(self) -> bool:
+        return (self.habits or _USUAL).shared
+
+    @property
+    def patience_s(self) -> tuple[float, ...] | None:
+        return (self.habits or _USUAL).patience_s
+
+    def ordered(self, urgency: Urgency) -> tuple[str, ...]:
+        """Return the channels for an urgency in order of preference."""
+        return ((self.habits or _USUAL).urgent if urgency == "high" else ()) or self.channels
+
+    def use(self, channel: str) -> ChannelUse:
+        return (self.habits or _USUAL).uses.get(channel, _ALWAYS)
 
     def hears_of(self, agent: str | None) -> bool:
         """Return True if they get the requests and alerts of this agent (None: of all agents)."""
         return agent is None or any(fnmatchcase(agent, known) for known in self.agents)
+
+
+class CalmConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How rarely people are interrupted."""
+
+    # How long the next message waits while a person has one unanswered message, two and so on. The
+    # last value is repeated.
+    patience_s: tuple[float, ...] = (900.0, 1800.0)
+    rounds: tuple[TimeOfDay, ...] = ("09:00", "16:00")  # when people are reminded
+    next_channel_s: float = 18_000.0  # until a person's next channel follows; 0: never
+    urgent_next_channel_s: float = 300.0  # the same for urgent requests
+    # How long a request that is not urgent waits for its first recipient before others get it.
+    next_person_s: float = 3_600.0
+    night_messages: int = 2  # maximum urgent messages during one person's quiet hours
+    on_call_night_messages: int = 4  # the same for people who are on duty
 
 
 class TellingConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -66,13 +120,18 @@ class TellingConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     recipients: tuple[Recipient, ...] = ()
     channels: dict[str, ChannelKind] = {}  # all configured channels, in order
-    strategy: Strategy = "all"
+    strategy: Strategy = "sequential"
     min_urgency: Urgency = "low"
     batch_interval_s: float = 60.0
     batch_mode: BatchMode = "trailing"
     alert_batch_s: float = 600.0
     summaries: Summaries = "each"
     quiet_bypass: Literal["high", "none"] = "high"
+    calm: CalmConfig | msgspec.UnsetType = msgspec.UNSET  # missing in older journals
+
+    @property
+    def calmness(self) -> CalmConfig:
+        return self.calm or CalmConfig()
 
 
 def quiet_until(hours: QuietHours, at: datetime) -> datetime | None:

@@ -69,6 +69,7 @@ class Rota:
         self._weekly = tuple((each.who, _hours(each, config.timezone)) for each in config.shifts)
         self._edges, self._dated = _segments(dated)
         self._known = Turn((), _NEVER, _NEVER)  # the last result
+        self.members = frozenset({*(each.who for each in config.shifts), *(s.who for s in dated)})
 
     def on_duty(self, at: datetime) -> tuple[str, ...]:
         """Return the people on duty. Empty means that nobody is."""

@@ -1,9 +1,9 @@
 """Recipients and their channels, made from the configuration for the outbox and the channels.
 
 Without `[[recipients]]` there is one recipient called `operator`, and one more for each further
-address in `to`. A single recipient uses every channel. If there are several, each uses the channels
-on which they have an address; shared channels (desktop, webhook, chat) belong to `everyone`. This
-module also checks the tables for mistakes that their types do not exclude.
+address in `to`. Each person uses the channels that they list, or else those on which they have an
+address. A single person also uses the desktop and ntfy. All other channels belong to `everyone`.
+This module also checks the tables for mistakes that their types do not exclude.
 """
 
 from collections import Counter
@@ -15,17 +15,32 @@ from zoneinfo import available_timezones
 from msgspec import convert
 from msgspec.structs import replace
 
-from safetyd.core.recipients import ChannelKind, QuietHours, Recipient, TellingConfig
+from safetyd.core.messages.proposal import Urgency
+from safetyd.core.outbox.item_facts import rank
+from safetyd.core.recipients import (
+    CalmConfig,
+    ChannelKind,
+    ChannelUse,
+    Habits,
+    QuietHours,
+    Recipient,
+    TellingConfig,
+)
+from safetyd.core.text.near_names import meant
 from safetyd.notify.channel import ChannelTable, PersonalTable, Problems
 from safetyd.notify.channel_config import (
     CHANNELS,
     PERSONAL,
     NotificationsConfig,
+    OwnChannel,
     RecipientConfig,
 )
 
 EVERYONE: Final = "everyone"
 OPERATOR: Final = "operator"
+# A notification on a screen is soon gone.
+DESKTOP_WAIT_MINUTES: Final = 10.0
+_NOTICED: Final[tuple[ChannelKind, ...]] = ("sms", "chat", "desktop", "email", "webhook")
 
 
 class Tables(NamedTuple):
@@ -103,6 +118,15 @@ def telling(tables: Tables, *, zone: str) -> TellingConfig:
         min_urgency=settings.min_urgency,
         batch_interval_s=settings.batch_interval_seconds,
         batch_mode=settings.batch_mode,
+        calm=CalmConfig(
+            patience_s=_seconds(settings.patience_minutes),
+            rounds=settings.rounds,
+            next_channel_s=60 * settings.next_channel_minutes,
+            urgent_next_channel_s=60 * settings.urgent_next_channel_minutes,
+            next_person_s=60 * settings.next_person_minutes,
+            night_messages=settings.night_messages,
+            on_call_night_messages=settings.on_call_night_messages,
+        ),
         alert_batch_s=settings.alert_batch_seconds,
         summaries=settings.summaries,
         quiet_bypass=settings.quiet_bypass,
@@ -110,23 +134,83 @@ def telling(tables: Tables, *, zone: str) -> TellingConfig:
 
 
 def _recipients(tables: Tables, known: Sequence[str], zone: str) -> Iterator[Recipient]:
-    people = persons(tables)
-    shared = tuple(name for name in known if name not in PERSONAL)
+    people, taken = persons(tables), set[str]()
+    tables_of = dict(tables.notifications.channels())
+    listed = {each.name for person in people for each in person.own_channels}
     alone = len(people) == 1
     for person in people:
-        own = tuple(c for c in known if c in PERSONAL and address_of(tables, person.name, c))
-        mine = tuple(c for c in known if c in own or (alone and c in shared))
+        mine = person.own_channels or tuple(
+            OwnChannel(name=name)
+            for name in known
+            if address_of(tables, person.name, name)
+            or (alone and not (name in PERSONAL or name in listed or tables_of[name].group))
+        )
+        mine = tuple(each for each in mine if each.name in known)
+        taken.update(each.name for each in mine)
         if mine:
-            yield Recipient(
-                name=person.name,
-                channels=mine,
-                quiet=_quiet(tables.notifications, person, zone),
-                agents=person.agents,
-                backup=person.backup,
-            )
-    if shared and not alone:
-        quiet = _quiet(tables.notifications, RecipientConfig(name=EVERYONE), zone)
-        yield Recipient(name=EVERYONE, channels=shared, quiet=quiet)
+            yield _recipient(tables, person, mine, zone)
+    rest = tuple(name for name in known if name not in {*PERSONAL, *taken})
+    if rest:
+        name = OPERATOR if alone and not taken and not tables.recipients else EVERYONE
+        quiet = _quiet(tables.notifications, RecipientConfig(name=name), zone)
+        yield Recipient(name=name, channels=rest, quiet=quiet, habits=Habits(shared=True))
+
+
+def _recipient(
+    tables: Tables, person: RecipientConfig, mine: Sequence[OwnChannel], zone: str
+) -> Recipient:
+    quiet = _quiet(tables.notifications, person, zone)
+    kinds = channels(tables.notifications)
+    uses = {
+        each.name: _use(each, kinds[each.name], quiet.timezone, alone=len(mine) == 1)
+        for each in mine
+    }
+    patience = person.patience_minutes
+    return Recipient(
+        name=person.name,
+        channels=tuple(uses),
+        quiet=quiet,
+        agents=person.agents,
+        backup=person.backup,
+        habits=Habits(
+            urgent=tuple(_urgent_first(uses, kinds, listed=bool(person.channels))),
+            uses={name: use for name, use in uses.items() if use != ChannelUse()},
+            patience_s=None if patience is None else _seconds(patience),
+        ),
+    )
+
+
+def _use(own: OwnChannel, kind: ChannelKind, zone: str, *, alone: bool) -> ChannelUse:
+    """Return when a person uses a channel. SMS are only for urgent requests by default."""
+    usual: Urgency = "high" if kind == "sms" and not alone else "low"
+    always = own.from_ == own.to
+    hours = None if always else QuietHours(start=own.from_, end=own.to, timezone=zone)
+    wait = own.wait_minutes
+    if wait is None and kind == "desktop":
+        wait = DESKTOP_WAIT_MINUTES
+    return ChannelUse(
+        min_urgency=own.min_urgency or usual,
+        hours=hours,
+        wait_s=None if wait is None else 60 * wait,
+    )
+
+
+def _urgent_first(
+    uses: dict[str, ChannelUse], kinds: dict[str, ChannelKind], *, listed: bool
+) -> list[str]:
+    """Return channels in the order for urgent requests: those only for urgent requests first.
+
+    Channels that the person did not list follow in the order of how soon they are noticed.
+    """
+
+    def place(name: str) -> tuple[int, int]:
+        return -rank(uses[name].min_urgency), 0 if listed else _NOTICED.index(kinds[name])
+
+    return sorted(uses, key=place)
+
+
+def _seconds(minutes: Sequence[float]) -> tuple[float, ...]:
+    return tuple(60 * each for each in minutes)
 
 
 def _quiet(settings: NotificationsConfig, person: RecipientConfig, zone: str) -> QuietHours:
@@ -149,6 +233,7 @@ def problems(tables: Tables) -> Problems:
     yield from _names(settings)
     yield from _addresses(tables)
     yield from _recipient_problems(tables.recipients)
+    yield from _own_channel_problems(tables)
 
 
 def warnings(tables: Tables) -> Iterator[str]:
@@ -209,3 +294,17 @@ def _recipient_problems(recipients: Sequence[RecipientConfig]) -> Problems:
         if person.timezone and person.timezone not in zones:
             why = f"{person.timezone!r} is not an IANA time zone such as Europe/Berlin"
             yield f"{key}.timezone", why
+
+
+def _own_channel_problems(tables: Tables) -> Problems:
+    known = dict(tables.notifications.channels())
+    for person in tables.recipients:
+        key, names = f"recipients.{person.name}.channels", set[str]()
+        for each in person.own_channels:
+            if each.name not in known:
+                yield key, f"{each.name!r} is not a channel; {meant(each.name, known)}"
+            elif each.name in PERSONAL and not person.address(each.name):
+                yield key, f"{person.name} has no address for {each.name!r}: add {each.name} = ..."
+            elif each.name in names:
+                yield key, f"{each.name!r} is listed twice"
+            names.add(each.name)

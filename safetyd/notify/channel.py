@@ -206,6 +206,7 @@ class ChannelTable(
 
     kind: ClassVar[ChannelKind] = "chat"  # decides which alerts and summaries the channel gets
     rank: ClassVar[int] = 50  # position in the default order of preference
+    group: ClassVar[bool] = False  # True: read by programs or several people, not by one person
     repeated: ClassVar[bool] = False  # True for [[notifications.<channel>]]: each is a channel
     secret_files: ClassVar[tuple[str, ...]] = ()  # settings that name a file with a secret
     needs: ClassVar[Package | None] = None  # a package that the extra `server` does not install

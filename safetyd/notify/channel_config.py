@@ -18,6 +18,7 @@ import safetyd.notify
 from safetyd.core.messages.proposal import Urgency
 from safetyd.core.recipients import (
     BatchMode,
+    CalmConfig,
     Day,
     QuietHours,
     Strategy,
@@ -28,11 +29,14 @@ from safetyd.core.recipients import (
 from safetyd.notify.channel import ChannelTable, Misconfigured, PersonalTable, Problems, secret
 
 PLUGINS: Final = "safetyd.channels"  # the group of entry points for channels in other packages
+Minutes = Annotated[float, Meta(ge=0, le=10_080)]
+Messages = Annotated[int, Meta(ge=1, le=1_000)]
 Seconds = Annotated[float, Meta(ge=0, le=86_400)]
 AnyTable = TypeVar("AnyTable", bound=ChannelTable)
 
 # The defaults are defined where the rules use them.
 _USUAL: Final = TellingConfig()
+_CALM: Final = CalmConfig()
 _NIGHT: Final = QuietHours()
 
 
@@ -63,6 +67,13 @@ class NotificationSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
     min_urgency: Urgency = _USUAL.min_urgency
     batch_interval_seconds: Seconds = _USUAL.batch_interval_s
     batch_mode: BatchMode = _USUAL.batch_mode
+    patience_minutes: tuple[Minutes, ...] = tuple(s / 60 for s in _CALM.patience_s)
+    rounds: tuple[TimeOfDay, ...] = _CALM.rounds
+    next_channel_minutes: Minutes = _CALM.next_channel_s / 60
+    urgent_next_channel_minutes: Minutes = _CALM.urgent_next_channel_s / 60
+    next_person_minutes: Minutes = _CALM.next_person_s / 60
+    night_messages: Messages = _CALM.night_messages
+    on_call_night_messages: Messages = _CALM.on_call_night_messages
     alert_batch_seconds: Seconds = _USUAL.alert_batch_s
     summaries: Summaries = _USUAL.summaries
     daily_report: bool = False  # the default for recipients without this setting
@@ -107,11 +118,23 @@ class NotificationSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
                         yield f"notifications.{key}.{setting}", str(exc)
 
 
+class OwnChannel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One channel in `channels` of a `[[recipients]]` table, if it has settings."""
+
+    name: str
+    min_urgency: Urgency | None = None  # None: high for SMS, if there is another channel
+    from_: TimeOfDay = msgspec.field(name="from", default="00:00")
+    to: TimeOfDay = "00:00"  # if both are equal, it is used at all times
+    wait_minutes: Minutes | None = None  # until the next channel follows
+
+
 class RecipientSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One `[[recipients]]` table, which also has an address for each personal channel."""
 
     name: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
     timezone: str = ""
+    channels: tuple[str | OwnChannel, ...] = ()  # empty: every channel with an address
+    patience_minutes: tuple[Minutes, ...] | None = None
     daily_report: bool | None = None
     quiet_start: TimeOfDay | None = None
     quiet_end: TimeOfDay | None = None
@@ -119,6 +142,12 @@ class RecipientSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     agents: tuple[str, ...] = ("*",)
     backup: str = ""
     wake_for: tuple[str, ...] = ()
+
+    @property
+    def own_channels(self) -> tuple[OwnChannel, ...]:
+        """The listed channels in order of preference."""
+        given = self.channels
+        return tuple(OwnChannel(name=each) if isinstance(each, str) else each for each in given)
 
     def address(self, channel: str) -> str:
         """Return the address on a channel; empty if there is none."""

@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
-from itertools import islice
 from typing import Final
 from zoneinfo import ZoneInfo
 
@@ -18,8 +17,8 @@ from safetyd.core.events.notification_events import SHOWN, Item
 from safetyd.core.messages.proposal import Proposal, Urgency
 from safetyd.core.messages.verdict import ASK, Verdict
 from safetyd.core.outbox.deliveries import Delivery
-from safetyd.core.outbox.escalation import steps
-from safetyd.core.recipients import Recipient
+from safetyd.core.outbox.escalation import Unanswered, steps
+from safetyd.core.recipients import Recipient, TellingConfig
 from safetyd.core.text.time_words import clock
 from safetyd.notify.channel_config import NotificationsConfig
 from safetyd.notify.compose import Composer, discreet
@@ -33,7 +32,6 @@ from safetyd.operators.replies import Refusal, refused
 from safetyd.operators.views.paging import fitting
 
 log = logging.getLogger("safetyd.notify")
-MAX_STEPS: Final = 6  # steps of an escalation that a preview shows
 GIVEN: Final = timedelta(hours=1)
 CODE: Final = "4821"
 
@@ -124,6 +122,7 @@ class Previews:
     ) -> PreviewRow:
         notice = self._notice(state, moment, asked, person, channel)
         shown = dict(self._settings().channels())[channel].preview(notice)
+        telling, zone = state.policy.telling, ZoneInfo(person.quiet.timezone)
         return PreviewRow(
             recipient=person.name,
             channel=channel,
@@ -131,7 +130,7 @@ class Previews:
             size=shown.size,
             html=shown.html,
             when=_when(state, moment.at, asked, person),
-            ladder=tuple(_escalation(asked.urgency, moment.at, ZoneInfo(person.quiet.timezone))),
+            ladder=tuple(_escalation(telling, asked.urgency, moment.at, zone)),
         )
 
     def _notice(
@@ -200,8 +199,15 @@ def _when(state: EngineState, at: datetime, asked: PreviewQuestion, person: Reci
     return f"in one message with other requests within {telling.batch_interval_s:g} s"
 
 
-def _escalation(urgency: Urgency, at: datetime, zone: ZoneInfo) -> Iterator[str]:
-    for step in islice(steps(urgency, at, at + GIVEN), MAX_STEPS):
+def _escalation(
+    telling: TellingConfig, urgency: Urgency, at: datetime, zone: ZoneInfo
+) -> Iterator[str]:
+    calm = telling.calmness
+    seconds = calm.urgent_next_channel_s if urgency == "high" else calm.next_channel_s
+    waits = [timedelta(seconds=seconds)] if seconds else []
+    for step in steps(Unanswered(urgency, at, at + GIVEN, waits)):
+        kind = "next channel" if step.next_channel else step.kind.replace("_", " ")
         backup = ", and to the backup" if step.backup else ""
-        kind = step.kind.replace("_", " ")
         yield f"{kind} at {clock(step.at.astimezone(zone))}{backup}"
+    if urgency != "high" and calm.rounds:
+        yield f"reminders at {' and '.join(calm.rounds)}"

@@ -11,6 +11,7 @@ import anyio.abc
 import msgspec
 
 from safetyd.agents.claims import Claim, claim
+from safetyd.agents.permissions import PermissionAsk, withdrawn
 from safetyd.agents.pricing import PriceList
 from safetyd.bus.codec import read_proposal
 from safetyd.clock import Clock, uptime
@@ -28,6 +29,7 @@ from safetyd.rehearsal.story_file import AgentInStory, Story, Work
 from safetyd.rehearsal.story_times import StoryTimes, Window, inside, seconds
 
 PATIENCE_S: Final = 1.0  # between an approval and the claim
+WAITS_S: Final = 3600.0  # for an answer, unless the proposal says otherwise
 
 _named = re.compile(r"\{(\w+)\}").sub
 
@@ -295,7 +297,15 @@ class AgentOffice:
 
         self._mailbox.put(RehearsedProposal(proposed, told))
         await decided.wait()
-        return await self.answers.final(agent.name, given[0])
+        first, waits_s = given[0], proposal.timeout_s or WAITS_S
+        if proposal.wait and first.status == "pending" and not first.answerable_within(waits_s):
+            # As the client does: nobody who may answer can be notified in time.
+            await self._withdraw(agent, first)
+        return await self.answers.final(agent.name, first)
+
+    async def _withdraw(self, agent: RehearsedAgent, pending: Decision) -> None:
+        ask = PermissionAsk(request_id=pending.request_id, withdraw=True)
+        await self._mailbox.carry_out(withdrawn(agent.name, ask, keyless=agent.keyless))
 
     async def claim(self, agent: str, decision: Decision) -> bool:
         wanted = Claim(id=decision.id, digest=decision.digest)

@@ -26,7 +26,8 @@ from tests.wire_samples import PROPOSAL, SAMPLES
 ABOUT_ONE = {"query_request", "control_grant_add", "control_grant_revoke"}
 # What needs a project with a history; tests/journeys/test_version_history.py says it.
 ABOUT_COMMITS = {"query_commit", "control_rollback"}
-ALONE = {"control_handover"}  # refused, because there is no other daemon
+# Refused, because there is no other daemon and no suggestion.
+ALONE = {"control_handover", "control_suggestion_apply"}
 # What needs somebody who can be told.
 ABOUT_MESSAGES = {
     "control_notify_test",
@@ -218,8 +219,10 @@ async def test_messages_about_notifications_match_their_schemas(told_lines: Told
     previews = await tell({"command": "preview"}, "query_preview")
 
     assert posted["type"] == "test"
-    lanes = [{"recipient": "operator", "channel": name} for name in ("desktop", "webhook")]
-    assert begun["lanes"] == lanes
+    assert begun["lanes"] == [
+        {"recipient": "operator", "channel": "desktop"},
+        {"recipient": "everyone", "channel": "webhook"},
+    ]
     assert [row["state"] for row in sent] == ["delivered"] * 2
     assert [row["name"] for row in channels["channels"]] == ["desktop", "webhook"]
     assert [row["channel"] for row in previews["previews"]] == ["desktop", "webhook"]

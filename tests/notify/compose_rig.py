@@ -15,7 +15,7 @@ from safetyd.core.events.notification_events import Announced, Due, Note
 from safetyd.core.messages.proposal import Risk
 from safetyd.core.outbox.deliveries import Delivery
 from safetyd.core.policy import Policy
-from safetyd.core.recipients import ChannelKind, QuietHours, Recipient
+from safetyd.core.recipients import CalmConfig, ChannelKind, QuietHours, Recipient
 from safetyd.core.recipients import TellingConfig as Telling
 from safetyd.journal.mailbox import Carried, Mailbox, Plan
 from safetyd.notify.channel import Channel
@@ -36,13 +36,18 @@ T = TypeVar("T")
 
 
 def telling(*channels: str, quiet: QuietHours = AWAKE, **fields: object) -> Telling:
-    """Configure channels of these names, all of them alice's unless others are named."""
+    """Configure channels of these names, all of them alice's unless others are named.
+
+    Everybody gets everything on every channel, and no message waits for an answer to another one.
+    """
     known: dict[str, ChannelKind] = {
         name: name if name in {"email", "sms", "desktop", "webhook"} else "chat"  # type: ignore[misc]
         for name in channels or ("email",)
     }
     alice = Recipient(name="alice", channels=tuple(known), quiet=quiet)
-    return Telling(**{"recipients": (alice,), "channels": known, **fields})  # type: ignore[arg-type]
+    calm = CalmConfig(patience_s=(), next_person_s=0.0)
+    usual = {"strategy": "all", "calm": calm, "recipients": (alice,)}
+    return Telling(**{**usual, "channels": known, **fields})  # type: ignore[arg-type]
 
 
 class FakeLinks:

@@ -16,7 +16,14 @@ from tests.operators.bound_handlers import taken
 from tests.operators.views.view_reader import plain
 
 NO_DESKTOP = "[notifications.desktop]\nenabled = false\n"
-AWAKE = '[notifications]\nquiet_start = "00:00"\nquiet_end = "00:00"\ntimezone = "UTC"\n'
+AWAKE = """[notifications]
+strategy = "all"
+patience_minutes = []
+next_person_minutes = 0
+quiet_start = "00:00"
+quiet_end = "00:00"
+timezone = "UTC"
+"""
 
 
 def mail_table(server: MailServer, *lines: str) -> str:

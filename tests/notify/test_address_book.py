@@ -83,13 +83,16 @@ def test_a_desktop_counts_only_where_there_is_one(desktop: pytest.MonkeyPatch) -
 
 
 @pytest.mark.req("S3.31")
-def test_a_single_recipient_has_every_channel_in_order(desktop: pytest.MonkeyPatch) -> None:
+def test_a_single_recipient_has_their_channels_in_order(desktop: pytest.MonkeyPatch) -> None:
     desktop.setenv("DBUS_SESSION_BUS_ADDRESS", "unix:path=/run/bus")
     order = '[notifications]\norder = ["webhook", "email"]\n'
 
     told_on = told(order + MAIL + WEBHOOK)
 
-    assert [person.channels for person in told_on.recipients] == [("webhook", "email", "desktop")]
+    assert [(each.name, each.channels, each.shared) for each in told_on.recipients] == [
+        ("operator", ("email", "desktop"), False),
+        ("everyone", ("webhook",), True),
+    ]
 
 
 @pytest.mark.req("S3.33")

@@ -85,7 +85,7 @@ async def test_everybody_is_told_on_every_channel_that_is_enabled(tmp_path: Path
             rig = NotifierRig(tmp_path, mail_table(server), sms_table(phones.url), TEAM)
 
             async with rig.at_work():
-                rig.wired.asks()
+                rig.wired.asks(urgency="high")
                 rig.wired.passes()
                 await rig.wired.rest()
 

@@ -125,16 +125,9 @@ def test_it_is_said_when_a_message_would_be_sent(
 @pytest.mark.parametrize(
     ("urgency", "ladder"),
     [
-        ("low", ["reminder at 12:30"]),
-        ("normal", ["reminder at 12:15", "last call at 12:50"]),
-        (
-            "high",
-            [
-                "reminder at 12:05",
-                "reminder at 12:15, and to the backup",
-                "reminder at 12:30, and to the backup",
-            ],
-        ),
+        ("low", ["reminders at 09:00 and 16:00"]),
+        ("normal", ["reminders at 09:00 and 16:00"]),
+        ("high", ["next channel at 12:05", "reminder at 12:15, and to the backup"]),
     ],
 )
 def test_it_is_said_what_follows_if_nobody_answers(urgency: str, ladder: list[str]) -> None:

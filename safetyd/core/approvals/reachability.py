@@ -65,16 +65,15 @@ class Reachability:
         seen = self._on_call.seen_t
         if seen is not None and proposed.t - seen < PRESENT_S:
             return None
-        # During quiet hours, the agent itself must have marked the request as urgent.
-        urgent = (
-            urgency == "high" == proposed.proposal.urgency and self._telling.quiet_bypass == "high"
-        )
-        waking = self._waking(kind) if urgent else None
+        # Without a rota, only requests that the agent itself has marked as urgent wake people.
+        wakes = proposed.proposal.urgency == "high" or self._on_call.in_use
+        urgent = urgency == "high" and self._telling.quiet_bypass == "high"
+        waking = self._waking(kind) if urgent and wakes else None
         return reachable_from(self._people(proposed.agent), proposed.at, waking)
 
     def _people(self, agent: str) -> list[Recipient]:
-        people = self._telling.recipients
-        return [person for person in people if person.channels and person.hears_of(agent)]
+        people = [who for who in self._telling.recipients if who.channels and who.hears_of(agent)]
+        return [who for who in people if not who.shared] or people
 
     def _waking(self, kind: Kind) -> Waking:
         return Waking(self._on_call.rota, _woken_for(self._on_call.config, kind))

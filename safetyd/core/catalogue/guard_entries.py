@@ -40,6 +40,10 @@ def stop_key(event: events.Stopped) -> str:
     return f"stop {event.agent or '*'} {reason[:_KEY_CHARS]}".rstrip()
 
 
+def safe_mode_key(agent: str | None) -> str:
+    return f"safe_mode {agent or '*'}"
+
+
 def budget_key(event: events.BudgetMarked, mark: str) -> str:
     return f"budget.{event.scope} {mark} {event.agent or '*'} {event.id}"
 
@@ -88,7 +92,7 @@ def _safe_mode(event: events.SafeModeEntered) -> Alert:
     by = because(f"By {event.by}", event.reason)
     named = agent or f"'{event.agent or '*'}'"
     return Alert(
-        key=f"safe_mode {event.agent or '*'}",
+        key=safe_mode_key(event.agent),
         urgency="normal" if agent else "high",
         title=f"SAFE MODE: {who} may only read",
         text=f"{by}.\nTo end it: safetyd safe-mode exit --agent {named}\n{_COOLS}",
@@ -234,6 +238,7 @@ ENTRIES: Final = (
         events.SafeModeExited,
         notice=Notice("SAFE_MODE_EXITED", "low", "{by} ended safe mode for {agent}"),
         facts="by forced",
+        ends=lambda event: (safe_mode_key(event.agent),),
     ),
     Entry(
         events.BreakerMoved,

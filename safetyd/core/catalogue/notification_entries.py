@@ -70,6 +70,10 @@ def _over(event: events.ChannelMoved) -> tuple[str, ...]:
     return (loss_key(channel), outage_key(channel)) if event.up else (_up_key(channel),)
 
 
+def _round(round_: events.Round) -> str:
+    return f"{len(round_.request_ids)} requests for {round_.recipient}"
+
+
 ENTRIES: Final = (
     Entry(
         events.Due,
@@ -108,6 +112,14 @@ ENTRIES: Final = (
         follows=True,
         by_time=True,
     ),
+    Entry(
+        events.RoundDue,
+        says=lambda event: f"reminders are due: {', '.join(map(_round, event.rounds))}",
+        follows=True,
+        by_time=True,
+        routine=True,
+    ),
+    Entry(events.LinkOpened, says="{recipient} opened a link", routine=True),
     Entry(events.Announced, says="announced: {note.title}", routine=True),
     Entry(events.LinkRevoked, says="{recipient}'s link to {request_id} was revoked: {why}"),
 )

@@ -108,7 +108,7 @@ class EngineState:
         self.past_answers = PastAnswers(self.approvals, self.reader)
         self.approved_shapes = ApprovedShapes(self.approvals, self.grants, self.reader)
         self.on_call = OnCall(policy.rota or RotaPolicy())
-        self.outbox = Outbox(policy.telling, self.approvals, self.guards.keys.keyless)
+        self.outbox = Outbox(policy.telling, self.approvals, self.guards.keys.keyless, self.on_call)
         self.records = records(self.sessions, self.actions, self.approvals, self.guards, policy)
         self.writers = Writers()
         self._guards: tuple[Guard, ...] = tuple(self.guards)

@@ -95,6 +95,8 @@ class Due(Event, kw_only=True, omit_defaults=True, tag="due"):
     # How many items since the last message were below the minimum urgency.
     held_back: int = 0
     expires: datetime | None = None
+    # The next urgent message on this channel is sent after this time, because of a limit.
+    limited_until: datetime | None = None
 
 
 class Told(Event, kw_only=True, omit_defaults=True, tag="told"):
@@ -138,6 +140,27 @@ class Climbed(Event, kw_only=True, tag="climbed"):
     """Escalation steps of requests are due: a reminder, a message to the backup, or a last call."""
 
     steps: tuple[Item, ...]
+
+
+class Round(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """The pending requests of which one recipient is reminded."""
+
+    recipient: str
+    request_ids: tuple[str, ...]
+
+
+class RoundDue(Event, kw_only=True, tag="round_due"):
+    """Recipients are reminded of everything that they have received and nobody has answered."""
+
+    rounds: tuple[Round, ...]
+
+
+class LinkOpened(Event, kw_only=True, tag="link_opened"):
+    """A link in a message was opened for the first time."""
+
+    delivery: str
+    recipient: str
+    request_ids: tuple[str, ...]  # The requests on the page.
 
 
 class Announced(Event, kw_only=True, omit_defaults=True, tag="announced"):

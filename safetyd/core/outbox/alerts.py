@@ -18,7 +18,9 @@ from safetyd.core.outbox.slots import Slots
 from safetyd.core.recipients import TellingConfig
 from safetyd.core.reporting.session_summary import summary
 
-SILENCE: Final = timedelta(minutes=10)  # the same alert is not sent twice within this time
+# The same alert is not sent twice within this time, unless its cause has ended meanwhile.
+SILENCE: Final = timedelta(hours=4)
+URGENT_SILENCE: Final = timedelta(hours=1)
 MAX_ALERTS: Final = 1_000  # number of alert keys whose last note is remembered
 MAX_WORDS: Final = 200  # maximum length of an agent's text in a summary
 
@@ -71,9 +73,7 @@ class Alerts:
             at=event.at,
             agent=alert.agent,
         )
-        queues = self._put(note, self._placed(alert, note))
-        if queues:
-            self._remember(alert.key, note.id)
+        queues = self.put(alert.key, note, self._placed(alert, note))
         if queues and alert.not_on:
             self._notes.of_channel(note.id)
         return queues
@@ -94,6 +94,17 @@ class Alerts:
         self._notes.end(ref)
         return told
 
+    def move(self, event: Event, recipient: str, item: Item) -> list[DeliveryQueue]:
+        """Queue an alert on a channel of its recipient that was not tried yet."""
+        who, note = self._routing.find(recipient), self._notes.find(item.ref)
+        if who is None or note is None or self._notes.ended(item.ref):
+            return []
+        tried = [delivery.queue for delivery in self._deliveries.about(item.ref)]
+        queues = self._routing.untried(who, note.urgency, tried)
+        for queue in queues:
+            queue.put(item, self._slots.moved(note, event.at), event.at)
+        return queues
+
     def transcribed(self, event: Transcribed) -> list[DeliveryQueue]:
         """Queue the summary of a session, if summaries are enabled."""
         transcript, wanted = event.transcript, self._config.summaries
@@ -109,7 +120,7 @@ class Alerts:
             at=event.at,
             agent=transcript.agent,
         )
-        queues = self._routing.summary(transcript.agent)
+        queues = self._routing.summary(transcript.agent, event.at)
         slots = {queue.key: (queue, self._slots.summary(queue, event.at)) for queue in queues}
         return self._put(note, slots)
 
@@ -119,12 +130,20 @@ class Alerts:
         queues = self._routing.announced(event)
         return self._put(event.note, {queue.key: (queue, slot) for queue in queues})
 
+    def put(self, key: str, note: Note, placed: Placed) -> list[DeliveryQueue]:
+        """Queue a note as the alert with a key, so that it can be withdrawn."""
+        queues = self._put(note, placed)
+        if queues:
+            self._remember(key, note.id)
+        return queues
+
     def _placed(self, alert: Alert, note: Note) -> Placed:
         """Return the queue and slot for each channel that gets the alert, now or later."""
         placed: Placed = {}
-        for queue in self._routing.of_kinds(alert.agent, alert.later):
+        now = self._routing.alert(alert, note.at)
+        for queue in self._routing.later(alert, note.at, now):
             placed[queue.key] = queue, self._slots.later(queue, alert, note)
-        for queue in self._routing.alert(alert.agent, alert.kinds, alert.not_on):
+        for queue in now:
             placed[queue.key] = queue, self._slots.alert(queue, alert, note)
         return placed
 
@@ -171,9 +190,12 @@ class Alerts:
         return self._silent(alert.key, at)
 
     def _silent(self, alert_key: str, at: datetime) -> bool:
-        """Return True if an alert with this key was raised within `SILENCE`."""
+        """Return True if an alert with this key was raised recently."""
         note = self._notes.find(self._last.get(alert_key, ""))
-        return note is not None and note.at <= at < note.at + SILENCE
+        if note is None:
+            return False
+        silence = URGENT_SILENCE if note.urgency == "high" else SILENCE
+        return note.at <= at < note.at + silence
 
     def _remember(self, alert_key: str, note_id: str) -> None:
         self._last.pop(alert_key, None)

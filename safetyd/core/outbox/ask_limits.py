@@ -1,5 +1,6 @@
 """Limits on notifications about requests: per agent, and during quiet hours."""
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Final
 
@@ -7,19 +8,17 @@ import msgspec
 
 MAX_ASKS: Final = 10  # after more requests within STORM_S, an agent's requests are sent less often
 STORM_S: Final = 300.0
-MAX_WOKEN: Final = 3  # maximum requests of one agent that a recipient gets in one quiet period
-MAX_WOKEN_IN_ALL: Final = 10  # the same for all agents together
 
 
 class Night(msgspec.Struct):
-    """The end of a recipient's quiet hours, and the ids of requests sent during them."""
+    """The end of a recipient's quiet hours, and the urgent messages sent during them."""
 
     until: datetime
-    passed: list[str] = []
+    sent: int = 0
 
 
 class AskLimits(msgspec.Struct):
-    """The recent requests of each agent, and the requests sent in current quiet hours."""
+    """The recent requests of each agent, and the urgent messages in current quiet hours."""
 
     # Times of the last requests of each agent; the least recent agent is first.
     asks: dict[str, list[float]] = {}
@@ -36,26 +35,24 @@ class AskLimits(msgspec.Struct):
         asks = self.asks.get(agent, [])
         return len(asks) > MAX_ASKS and t < asks[0] + STORM_S
 
-    def wakes(
-        self, recipient: str, party: str, request_id: str, at: datetime, until: datetime
-    ) -> bool:
-        """Return True if a request may be sent during quiet hours, and count it.
+    def woken(self, name: str, until: datetime) -> int:
+        """Return how many urgent messages were sent during quiet hours that end at a time.
 
-        A request that is already counted may be sent again.
+        `name` is a recipient, or a recipient with a party.
         """
-        # A request over the agent's own limit must not count against other agents.
-        few = self._among_first(f"{recipient}/{party}", request_id, at, until, MAX_WOKEN)
-        return few and self._among_first(recipient, request_id, at, until, MAX_WOKEN_IN_ALL)
+        night = self.nights.get(name)
+        return night.sent if night is not None and night.until == until else 0
 
-    def _among_first(
-        self, name: str, request_id: str, at: datetime, until: datetime, most: int
-    ) -> bool:
-        nights = self.nights
-        if name not in nights or nights[name].until != until:
-            for past in [known for known, night in nights.items() if night.until <= at]:
-                del nights[past]
-            nights[name] = Night(until)
-        passed = nights[name].passed
-        if request_id not in passed and len(passed) < most:
-            passed.append(request_id)
-        return request_id in passed
+    def wakes(self, recipient: str, parties: Iterable[str], at: datetime, until: datetime) -> None:
+        """Record an urgent message during quiet hours."""
+        for past in [known for known, night in self.nights.items() if night.until <= at]:
+            del self.nights[past]
+        for name in (recipient, *(party_of(recipient, party) for party in parties)):
+            if name not in self.nights or self.nights[name].until != until:
+                self.nights[name] = Night(until)
+            self.nights[name].sent += 1
+
+
+def party_of(recipient: str, party: str) -> str:
+    """Return the name under which the messages of a party to a recipient are counted."""
+    return f"{recipient}/{party}"

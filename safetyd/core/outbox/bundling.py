@@ -6,7 +6,6 @@ A message is a `Due` event. When the event is observed, its items are removed fr
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from functools import partial
 from heapq import nsmallest
 from typing import Final, Protocol
 
@@ -17,7 +16,6 @@ from safetyd.core.outbox.ask_limits import MAX_ASKS
 from safetyd.core.outbox.delivery_queue import (
     DeliveryQueue,
     QueuedMessage,
-    Quiet,
     Sort,
     due_at,
     lone_batch,
@@ -25,6 +23,7 @@ from safetyd.core.outbox.delivery_queue import (
     ripe,
 )
 from safetyd.core.outbox.item_facts import ItemFact, ItemFacts, end, first, rank
+from safetyd.core.outbox.pace import NONE
 from safetyd.core.outbox.slots import Slots
 
 MAX_PER_TICK: Final = 64
@@ -65,9 +64,10 @@ class Bundling:
 
     def due(self, cause: Event, queues: Iterable[DeliveryQueue]) -> list[Event]:
         """Return `Due` events for the messages of these queues that may be sent now."""
-        dues, interval = list[Event](), self._slots.interval
+        dues = list[Event]()
         for queue in queues:
-            for message in messages(queue, cause.at, self._quiet(queue), interval):
+            timing = self._slots.timing(queue, cause.at)
+            for message in messages(queue, cause.at, timing):
                 promise = queue.key, message.name
                 if promise in self._promised or len(dues) >= MAX_PER_TICK:
                     continue
@@ -78,12 +78,13 @@ class Bundling:
 
     def next_at(self, queue: DeliveryQueue, at: datetime) -> datetime | None:
         """Return when the next message of a queue is due, or None if the queue is empty."""
-        return due_at(queue, at, self._quiet(queue), self._slots.interval)
+        return due_at(queue, at, self._slots.timing(queue, at))
 
     def take(self, queue: DeliveryQueue, event: Due) -> tuple[Item, ...]:
         """Remove all items of a message from its queue and return them."""
         message = self._made_of(queue, event)
         self._promised.discard((queue.key, message.name))
+        self._slots.sent(queue, message, event)
         queue.sent(event.delivery, message.sort, event.at, event.items)
         queue.held_back = max(0, queue.held_back - event.held_back)
         self._sent.count += 1
@@ -117,6 +118,7 @@ class Bundling:
             digest=message.digest,
             held_back=0 if message.sort == "alone" else queue.held_back,
             expires=end((*shown, *counted), cause.at),
+            limited_until=self._slots.limited_until(queue, message, cause.at),
         )
 
     def _counted(
@@ -154,10 +156,12 @@ class Bundling:
         """Return the queued batches that a message was made from."""
         first = event.items[0]
         batch = queue.where.get(first.ref, "")
-        if queue.rows[batch].sort == "alone" if batch else first.kind == "test":
+        sort = queue.rows[batch].sort if batch else _sort_without_batch(event)
+        if sort == "alone":
             return QueuedMessage("alone", (batch or lone_batch(first.ref),))
-        sort: Sort = "high" if event.urgency == "high" else "batch"
-        return ripe(queue, sort, event.at, self._quiet(queue), self._slots.interval)
+        # Other messages in the same tick have changed the recipient's pace.
+        timing = self._slots.timing(queue, event.at)._replace(paced=None, limits=NONE)
+        return ripe(queue, sort, event.at, timing)
 
     def _rest(self, queue: DeliveryQueue, message: QueuedMessage, event: Due) -> list[Item]:
         """Return the items that a message counts instead of listing."""
@@ -183,5 +187,9 @@ class Bundling:
                 (keyless if without else keyed).append(fact)
         return keyed + keyless
 
-    def _quiet(self, queue: DeliveryQueue) -> Quiet:
-        return partial(self._slots.quiet_until, queue.recipient)
+
+def _sort_without_batch(event: Due) -> Sort:
+    """Return the sort of a message whose items are not queued, as in journals of older versions."""
+    if event.items[0].kind == "test":
+        return "alone"
+    return "high" if event.urgency == "high" else "batch"

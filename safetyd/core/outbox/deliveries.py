@@ -10,6 +10,7 @@ from safetyd.core.events.notification_events import (
     DeliveryState,
     Due,
     Item,
+    LinkOpened,
     LinkRevoked,
     Note,
     NotTold,
@@ -46,6 +47,8 @@ class Delivery(msgspec.Struct, kw_only=True):
     provider_id: str = ""
     told_at: datetime | None = None
     revoked: tuple[str, ...] = ()  # requests whose links in this message are revoked
+    limited_until: datetime | None = None
+    opened: bool = False  # a link in it was opened
 
     @property
     def queue(self) -> str:
@@ -114,6 +117,7 @@ class Deliveries:
             held_back=event.held_back,
             at=event.at,
             expires=event.expires,
+            limited_until=event.limited_until,
         )
         self._deliveries[delivery.id] = delivery
         self._index(delivery)
@@ -146,6 +150,10 @@ class Deliveries:
             delivery = self.find(id_)
             if delivery is not None and delivery.state == "parked":
                 delivery.state = "open"
+
+    def opened(self, event: LinkOpened) -> None:
+        if (delivery := self.find(event.delivery)) is not None:
+            delivery.opened = True
 
     def link_revoked(self, event: LinkRevoked) -> None:
         delivery = self.find(event.delivery)

@@ -2,36 +2,46 @@
 
 Items that become due together form a batch. Each batch has a sort:
 
-    high    urgent items; one message contains all due batches of this sort
+    high    urgent requests; one message contains all due batches of this sort
+    alert   urgent alerts; as `high`, but never in one message with requests
     batch   other items; one message contains all due batches of this sort
     alone   one item, which is sent in a separate message without limits
 
 A party is an agent with a key, or the anonymous pool. Each party has its own batch of urgent items,
-so that too many urgent messages of one party do not delay those of others.
+so that limits on one party do not delay those of others.
 
 If a stored time is in the future, the wall clock was set back without a `ClockStepped` event. Such
 times do not delay messages.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Final, Literal, NamedTuple
 
 import msgspec
 
 from safetyd.core.events.notification_events import Item
+from safetyd.core.outbox.pace import HOUR, UrgentLimits
 
-MAX_HIGH: Final = 5  # maximum urgent messages of a party that are open, or were sent in HIGH_WINDOW
-HIGH_WINDOW: Final = timedelta(minutes=5)
-HIGH_GAP: Final = timedelta(minutes=1)  # time between urgent messages beyond MAX_HIGH
+MAX_OPEN: Final = 5  # maximum urgent messages of a party that are under way
+MAX_URGENT: Final = 16  # remembered urgent messages of a party
 # Time between messages about an agent with too many requests.
 STORM_GAP: Final = timedelta(minutes=5)
 MAX_SUMMARIES: Final = 6  # maximum summaries in SUMMARY_WINDOW that are sent without batching
 SUMMARY_WINDOW: Final = timedelta(hours=1)
 JITTER_S: Final = 30  # digests after quiet hours are spread over this time
-Sort = Literal["alone", "batch", "high"]
+Sort = Literal["alone", "alert", "batch", "high"]
 Quiet = Callable[[datetime], datetime | None]
+
+
+class Timing(NamedTuple):
+    """When a queue may send messages."""
+
+    quiet: Quiet
+    interval: timedelta
+    paced: datetime | None  # when the recipient's patience allows the next message
+    limits: UrgentLimits
 
 
 class Slot(NamedTuple):
@@ -42,6 +52,7 @@ class Slot(NamedTuple):
     flush_at: datetime
     agent: str = ""
     party: str = ""
+    latest: datetime | None = None  # patience and limits do not delay the item beyond this time
 
 
 class Batch(msgspec.Struct):
@@ -53,6 +64,12 @@ class Batch(msgspec.Struct):
     agent: str = ""  # set if the agent makes too many requests, so that STORM_GAP applies
     since: datetime | None = None
     party: str = ""  # the party whose limit applies; empty if not about an agent
+    latest: dict[str, datetime] = {}  # the latest times of items, by request or note
+
+    @property
+    def hurry(self) -> datetime | None:
+        """When the batch must be sent in spite of patience and limits."""
+        return min(self.latest.values(), default=None)
 
     def ahead(self, at: datetime) -> bool:
         """Return True if the clock was set back after the batch was created."""
@@ -65,18 +82,12 @@ class Urgent(msgspec.Struct):
     open: list[str] = []
     sent_at: list[datetime] = []  # times of the last messages
 
-    def calm_at(self, at: datetime) -> datetime | None:
-        """Return when the next urgent message may be sent, or None if no limit applies."""
-        sent_at = [sent for sent in self.sent_at if sent <= at]
-        if len(sent_at) < MAX_HIGH:
-            return None
-        return min(sent_at[0] + HIGH_WINDOW, sent_at[-1] + HIGH_GAP)
-
     def over(self, at: datetime) -> bool:
         """Return True if these messages no longer count."""
-        return not self.open and self.sent_at[-1] + HIGH_WINDOW <= at
+        return not self.open and self.sent_at[-1] + HOUR <= at
 
 
+_URGENT: Final[tuple[Sort, ...]] = ("high", "alert")
 _NONE: Final = Urgent()  # for a party without urgent messages
 
 
@@ -100,16 +111,22 @@ class DeliveryQueue(msgspec.Struct):
     def key(self) -> str:
         return key(self.recipient, self.channel)
 
+    @property
+    def has_urgent(self) -> bool:
+        return any(batch.sort == "high" for batch in self.rows.values())
+
     def holds(self, ref: str) -> bool:
         return ref in self.where
 
     def put(self, item: Item, slot: Slot, at: datetime) -> None:
         """Queue an item in a batch. A batch is due when the first of its items is due."""
-        name, sort, flush_at, agent, party = slot
+        name, sort, flush_at, agent, party, latest = slot
         self.drop(item.ref)
         batch = self.rows.setdefault(name, Batch(sort, flush_at, {}, agent, at, party))
         batch.items[item.ref] = item
         batch.flush_at = min(batch.flush_at, flush_at)
+        if latest is not None:
+            batch.latest[item.ref] = latest
         self.where[item.ref] = name
         self.soonest = min(self.soonest or flush_at, flush_at)
         self.newest = max(self.newest or at, at)
@@ -130,10 +147,19 @@ class DeliveryQueue(msgspec.Struct):
             return
         batch = self.rows[name]
         del batch.items[ref]
+        batch.latest.pop(ref, None)
         if not batch.items:
             del self.rows[name]
             if batch.flush_at == self.soonest:
                 self.soonest = min((left.flush_at for left in self.rows.values()), default=None)
+
+    def relax(self, ref: str, latest: datetime | None) -> None:
+        """Change the latest time of a queued item."""
+        if ref in self.where:
+            times = self.rows[self.where[ref]].latest
+            times.pop(ref, None)
+            if latest is not None:
+                times[ref] = latest
 
     def find(self, ref: str) -> tuple[str, Item] | None:
         """Return the name of the batch and the queued item, or None."""
@@ -158,15 +184,37 @@ class DeliveryQueue(msgspec.Struct):
         """Record a sent message. If it is urgent, count it for its parties."""
         if sort == "batch":
             self.open, self.last_at = delivery, at
-        elif sort == "high":
+        elif sort in {"alert", "high"}:
             self.urgent = {name: each for name, each in self.urgent.items() if not each.over(at)}
-            for party in self._parties(items):
+            for party in self.parties(items):
                 urgent = self.urgent.setdefault(party, Urgent())
                 urgent.open.append(delivery)
-                urgent.sent_at = [*urgent.sent_at, at][-MAX_HIGH:]
+                urgent.sent_at = [*urgent.sent_at, at][-MAX_URGENT:]
 
     def urgent_of(self, party: str) -> Urgent:
         return self.urgent.get(party, _NONE)
+
+    def urgent_at(self, party: str, at: datetime, limits: UrgentLimits) -> datetime | None:
+        """Return when the next urgent message of a party may be sent, or None if no limit applies.
+
+        A message about several parties counts once for each.
+        """
+        times = {sent for urgent in self.urgent.values() for sent in urgent.sent_at}
+        mine = _lately(self.urgent_of(party).sent_at, at, limits)
+        return _next_urgent(mine, _lately(sorted(times), at, limits), limits)
+
+    def limited_until(
+        self, message: "QueuedMessage", at: datetime, limits: UrgentLimits
+    ) -> datetime | None:
+        """Return when the next urgent message may be sent, if a message reaches a limit."""
+        times = {sent for urgent in self.urgent.values() for sent in urgent.sent_at}
+        all_ = [*_lately(sorted(times), at, limits), at]
+        mine = (
+            [*_lately(self.urgent_of(party).sent_at, at, limits), at]
+            for party in dict.fromkeys(self.rows[name].party for name in message.batches)
+        )
+        found = (_next_urgent(sent_at, all_, limits) for sent_at in mine)
+        return min((until for until in found if until is not None), default=None)
 
     def told_lately(self, agent: str, at: datetime) -> bool:
         """Return True if a message about an agent was sent within `STORM_GAP`."""
@@ -193,6 +241,7 @@ class DeliveryQueue(msgspec.Struct):
         for batch in self.rows.values():
             batch.flush_at += by
             batch.since = shifted(batch.since, by)
+            batch.latest = {ref: at + by for ref, at in batch.latest.items()}
         self.soonest = shifted(self.soonest, by)
         self.newest = shifted(self.newest, by)
         self.last_at = shifted(self.last_at, by)
@@ -201,10 +250,18 @@ class DeliveryQueue(msgspec.Struct):
         self.summed_at = [at + by for at in self.summed_at]
         self.about_at = {agent: at + by for agent, at in self.about_at.items()}
 
-    def _parties(self, items: Iterable[Item]) -> tuple[str, ...]:
+    def parties(self, items: Iterable[Item]) -> tuple[str, ...]:
         """Return the parties of the batches that contain these items."""
         found = (self.rows[self.where[item.ref]] for item in items if item.ref in self.where)
         return tuple(dict.fromkeys(batch.party for batch in found))
+
+
+class Addressed(NamedTuple):
+    """A queue that gets a request: at once if it is `urgent`, or before others if it is `first`."""
+
+    queue: DeliveryQueue
+    urgent: bool
+    first: bool = True
 
 
 class DeliveryQueues:
@@ -261,9 +318,9 @@ def lone_batch(ref: str) -> str:
     return f"alone:{ref}"
 
 
-def high_batch(party: str) -> str:
-    """Return the name of the batch for the urgent items of a party."""
-    return f"high/{party}"
+def urgent_batch(sort: Sort, party: str) -> str:
+    """Return the name of the batch for the urgent requests or alerts of a party."""
+    return f"{sort}/{party}"
 
 
 def storm_batch(sort: Sort, agent: str) -> str:
@@ -279,64 +336,83 @@ def shifted(at: datetime | None, by: timedelta) -> datetime | None:
     return None if at is None else at + by
 
 
-def messages(
-    queue: DeliveryQueue, at: datetime, quiet: Quiet, interval: timedelta
-) -> Iterator[QueuedMessage]:
+def messages(queue: DeliveryQueue, at: datetime, timing: Timing) -> Iterator[QueuedMessage]:
     """Yield the messages that may be sent now."""
     if queue.waits(at):
         return
     for name, batch in queue.rows.items():
         if batch.sort == "alone" and (batch.flush_at <= at or batch.ahead(at)):
             yield QueuedMessage("alone", (name,))
-    high = ripe(queue, "high", at, quiet, interval)
-    if high.batches:
-        yield high
+    for sort in _URGENT:
+        if (urgent := ripe(queue, sort, at, timing)).batches:
+            yield urgent
     if queue.open:
         return
-    rest = ripe(queue, "batch", at, quiet, interval)
-    if rest.batches and quiet(at) is None:
+    rest = ripe(queue, "batch", at, timing)
+    if rest.batches and timing.quiet(at) is None:
         yield rest
 
 
-def ripe(
-    queue: DeliveryQueue, sort: Sort, at: datetime, quiet: Quiet, interval: timedelta
-) -> QueuedMessage:
-    """Return the due batches of a sort. Skip parties with `MAX_HIGH` open urgent messages."""
+def ripe(queue: DeliveryQueue, sort: Sort, at: datetime, timing: Timing) -> QueuedMessage:
+    """Return the due batches of a sort. Skip parties with `MAX_OPEN` open urgent messages."""
     names, digest = list[str](), False
     for name, batch in queue.rows.items():
         # Check the time of the batch first: that is cheap, and limits can only delay it.
         if batch.sort == sort and (batch.flush_at <= at or batch.ahead(at)):
-            due, deferred = _due(queue, batch, at, quiet, interval)
-            crowded = sort == "high" and len(queue.urgent_of(batch.party).open) >= MAX_HIGH
+            due, deferred = _due(queue, batch, at, timing)
+            crowded = sort in _URGENT and len(queue.urgent_of(batch.party).open) >= MAX_OPEN
             if due <= at and not crowded:
                 names.append(name)
                 digest |= deferred
     return QueuedMessage(sort, tuple(names), digest)
 
 
-def due_at(
-    queue: DeliveryQueue, at: datetime, quiet: Quiet, interval: timedelta
-) -> datetime | None:
+def due_at(queue: DeliveryQueue, at: datetime, timing: Timing) -> datetime | None:
     """Return when the next batch is due, or None if there is none. Ignore messages under way."""
-    dues = (_due(queue, batch, at, quiet, interval)[0] for batch in queue.rows.values())
+    dues = (_due(queue, batch, at, timing)[0] for batch in queue.rows.values())
     return min(dues, default=None)
 
 
-def _due(
-    queue: DeliveryQueue, batch: Batch, at: datetime, quiet: Quiet, interval: timedelta
-) -> tuple[datetime, bool]:
+def _due(queue: DeliveryQueue, batch: Batch, at: datetime, timing: Timing) -> tuple[datetime, bool]:
     """Return when a batch is due, and whether quiet hours delay it."""
     due = at if batch.ahead(at) else batch.flush_at
     if queue.told_lately(batch.agent, at):
         due = max(due, queue.about_at[batch.agent] + STORM_GAP)
-    if batch.sort == "high":
-        due = max(due, queue.urgent_of(batch.party).calm_at(at) or due)
-    if batch.sort != "batch":
+    if batch.sort in _URGENT:
+        allowed = queue.urgent_at(batch.party, at, timing.limits)
+        return _not_before(due, allowed, batch.hurry), False
+    if batch.sort == "alone":
         return due, False
+    due = _not_before(due, timing.paced, batch.hurry)
     if queue.last_at is not None and queue.last_at <= at:
-        due = max(due, queue.last_at + interval)
-    ends = quiet(due)
+        due = max(due, queue.last_at + timing.interval)
+    ends = timing.quiet(due)
     return (due, False) if ends is None else (ends + _jitter(queue, ends), True)
+
+
+def _not_before(due: datetime, allowed: datetime | None, hurry: datetime | None) -> datetime:
+    """Return when a batch is due if it must wait for a time, unless it has to hurry."""
+    if allowed is None:
+        return due
+    return max(due, allowed if hurry is None else min(allowed, hurry))
+
+
+def _lately(sent_at: Iterable[datetime], at: datetime, limits: UrgentLimits) -> list[datetime]:
+    return [sent for sent in sent_at if sent <= at < sent + limits.window]
+
+
+def _next_urgent(
+    mine: Sequence[datetime], all_: Sequence[datetime], limits: UrgentLimits
+) -> datetime | None:
+    """Return when the next urgent message of a party may be sent, or None if no limit applies.
+
+    `mine` and `all_` have the times of the recent messages of the party and of all parties.
+    """
+    if len(mine) >= limits.party:
+        return mine[-1] + limits.gap
+    if len(all_) >= limits.in_all:
+        return all_[-1] + (limits.gap if mine else limits.fresh_gap)
+    return None
 
 
 def _jitter(queue: DeliveryQueue, ends: datetime) -> timedelta:

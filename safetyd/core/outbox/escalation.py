@@ -1,100 +1,79 @@
-"""Escalation: the reminders about a request that nobody answers.
+"""Escalation: what happens to a request that nobody answers.
 
-    low      a reminder after half the time to the deadline
-    normal   reminders after 15 minutes, 1 hour, 4 hours, then every morning at 08:00Z; a last call
-             before the deadline
-    high     reminders after 5, 15, 30, 60 and 90 minutes; the backup is notified as well, starting
-             with the second reminder
+    low, normal   the next channel of each person, if they do not open the request; a last call
+                  before the deadline. Reminders are sent in rounds.
+    high          the next channel after 5 minutes; if the agent waits or has marked the request as
+                  urgent, reminders after 15 and 60 minutes, which the backup receives as well
 
-A step within two minutes of the deadline, or of the step before it, is skipped.
+A step within two minutes of the deadline, or of the step before it, is skipped. Steps of several
+requests that are planned close together take place together.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 
 from safetyd.core.messages.proposal import Urgency
 
 APART: Final = timedelta(minutes=2)
+LAST_CALL: Final = timedelta(hours=1)  # before the deadline
+# A person is not notified again of a request that is not urgent within this time.
+REPEATED: Final = timedelta(hours=4)
 
-_DAY: Final = timedelta(days=1)
-_HALF_A_DAY: Final = timedelta(hours=12)
-_MORNING_HOUR: Final = 8  # UTC
-_REMINDERS: Final = (timedelta(minutes=15), timedelta(hours=1), timedelta(hours=4))
-_URGENT: Final = tuple(timedelta(minutes=minutes) for minutes in (5, 15, 30, 60, 90))
-_LAST_CALL: Final = timedelta(minutes=10)
-_EARLY_LAST_CALL: Final = timedelta(
-    hours=1
-)  # used if the deadline is more than a day after the request
+TOGETHER: Final = timedelta(hours=1)
+TOGETHER_URGENT: Final = timedelta(minutes=5)
+_URGENT: Final = tuple(timedelta(minutes=minutes) for minutes in (15, 60))
 
 
 class EscalationStep(msgspec.Struct, frozen=True, gc=False, array_like=True):
     at: datetime
     kind: Literal["reminder", "last_call"] = "reminder"
     backup: bool = False  # also notify the recipients' backups
+    next_channel: bool = False  # notify people on their next channel
 
 
-def next_step(
-    urgency: Urgency, asked: datetime, deadline: datetime | None, after: datetime
-) -> EscalationStep | None:
+class Unanswered(NamedTuple):
+    """A pending request, and after which times next channels follow."""
+
+    urgency: Urgency
+    asked: datetime
+    deadline: datetime | None
+    next_channel: Sequence[timedelta]  # in order
+    pressing: bool = True  # its agent waits, or has marked it as urgent
+
+
+def next_step(request: Unanswered, after: datetime) -> EscalationStep | None:
     """Return the next step. `after` is the time of the last step or, if none, of the request."""
     earliest = after + APART
-    match urgency:
-        case "low":
-            step = _low(asked, deadline, earliest)
-        case "normal":
-            step = _normal(asked, deadline, earliest)
-        case _:
-            step = _high(asked, earliest)
-    late = step is not None and deadline is not None and step.at > deadline - APART
-    return None if late else step
+    latest = request.deadline and request.deadline - APART
+    fitting = (
+        step
+        for step in _steps(request)
+        if step.at >= earliest and (latest is None or step.at <= latest)
+    )
+    return min(fitting, key=_at, default=None)
 
 
-def steps(urgency: Urgency, asked: datetime, deadline: datetime | None) -> Iterator[EscalationStep]:
-    """Yield all steps. Without a deadline there may be infinitely many."""
-    after = asked
-    while (step := next_step(urgency, asked, deadline, after)) is not None:
+def steps(request: Unanswered) -> Iterator[EscalationStep]:
+    """Yield the steps that take place."""
+    after = request.asked
+    while (step := next_step(request, after)) is not None:
         yield step
         after = step.at
 
 
-def _low(asked: datetime, deadline: datetime | None, earliest: datetime) -> EscalationStep | None:
-    if deadline is None:
-        return None
-    half = asked + (deadline - asked) / 2
-    return EscalationStep(half) if half >= earliest else None
+def _steps(request: Unanswered) -> Iterator[EscalationStep]:
+    asked, deadline = request.asked, request.deadline
+    for wait in request.next_channel:
+        yield EscalationStep(asked + wait, next_channel=True)
+    if request.urgency == "high" and request.pressing:
+        first = max(request.next_channel, default=timedelta())
+        yield from (EscalationStep(asked + wait, backup=True) for wait in _URGENT if wait > first)
+    elif deadline is not None and deadline - asked >= LAST_CALL + REPEATED:
+        yield EscalationStep(deadline - LAST_CALL, "last_call")
 
 
-def _normal(
-    asked: datetime, deadline: datetime | None, earliest: datetime
-) -> EscalationStep | None:
-    reminder = _reminder(asked, earliest)
-    if deadline is None:
-        return EscalationStep(reminder)
-    early = deadline - asked > _DAY
-    last_call = deadline - (_EARLY_LAST_CALL if early else _LAST_CALL)
-    if reminder < last_call:
-        return EscalationStep(reminder)
-    return EscalationStep(last_call, "last_call") if last_call >= earliest else None
-
-
-def _reminder(asked: datetime, earliest: datetime) -> datetime:
-    for wait in _REMINDERS:
-        if asked + wait >= earliest:
-            return asked + wait
-    return _next_morning(max(earliest, asked + _REMINDERS[-1] + _HALF_A_DAY))
-
-
-def _next_morning(earliest: datetime) -> datetime:
-    """Return the next morning. All requests use the same time, so reminders share a message."""
-    morning = earliest.replace(hour=_MORNING_HOUR, minute=0, second=0, microsecond=0)
-    return morning if morning >= earliest else morning + _DAY
-
-
-def _high(asked: datetime, earliest: datetime) -> EscalationStep | None:
-    for wait in _URGENT:
-        if asked + wait >= earliest:
-            return EscalationStep(asked + wait, backup=wait > _URGENT[0])
-    return None
+def _at(step: EscalationStep) -> datetime:
+    return step.at

@@ -24,9 +24,11 @@ from safetyd.core.events.notification_events import (
     Climbed,
     Due,
     Item,
+    LinkOpened,
     LinkRevoked,
     Note,
     NotTold,
+    RoundDue,
     Told,
     Unparked,
 )
@@ -38,19 +40,27 @@ from safetyd.core.events.request_events import (
     Released,
     Superseded,
 )
+from safetyd.core.events.rota_events import DutyChanged
 from safetyd.core.messages.verdict import ALLOW
+from safetyd.core.on_call import OnCall
 from safetyd.core.outbox.alerts import Alerts
 from safetyd.core.outbox.all_clear import AllClears, Standstill
 from safetyd.core.outbox.ask_limits import AskLimits
+from safetyd.core.outbox.audience import Audience
 from safetyd.core.outbox.bundling import Bundling
 from safetyd.core.outbox.deliveries import LOST, Deliveries, Delivery, Kept, Notes
 from safetyd.core.outbox.delivery_queue import DeliveryQueue, DeliveryQueues, Slot, key
+from safetyd.core.outbox.duty import Duty
 from safetyd.core.outbox.failover import Failover
+from safetyd.core.outbox.handover import Handover
 from safetyd.core.outbox.item_facts import ItemFacts, Keyless
+from safetyd.core.outbox.pace import Pace, PersonPace
 from safetyd.core.outbox.reminders import Reminders, ReminderState
+from safetyd.core.outbox.rounds import Rounds
 from safetyd.core.outbox.routing import Routing, routes
 from safetyd.core.outbox.slots import Slots
 from safetyd.core.recipients import TellingConfig
+from safetyd.core.rota import RotaPolicy
 
 
 class OutboxState(msgspec.Struct):
@@ -64,22 +74,32 @@ class OutboxState(msgspec.Struct):
     stops: dict[str, Standstill] = {}  # by agent; "*" for all agents
     down: list[str] = []  # channels that are down
     count: int = 0  # messages so far
+    pace: dict[str, PersonPace] = {}  # by recipient
+    rounds: dict[str, datetime] = {}  # the last round of each recipient
+    on_duty: list[str] = []
 
 
 class Outbox(Actor):
     """Passes events on to its parts.
 
-    Queues contain waiting items, and deliveries are messages that were sent. Reminders and failover
-    queue requests. Alerts and all-clears queue notes. Routing chooses the queues, slots choose the
-    time, and bundling turns waiting items into messages.
+    Queues contain waiting items, and deliveries are messages that were sent. Reminders, rounds and
+    failover queue requests. Alerts, all-clears and handovers queue notes. Routing and the audience
+    choose the queues, slots choose the time, and bundling turns waiting items into messages.
     """
 
     name = "outbox"
     _state: OutboxState
 
-    def __init__(self, config: TellingConfig, approvals: Approvals, keyless: Keyless) -> None:
+    def __init__(
+        self,
+        config: TellingConfig,
+        approvals: Approvals,
+        keyless: Keyless,
+        on_call: OnCall | None = None,
+    ) -> None:
         self._config = config
         self._approvals = approvals
+        self._duty = Duty(on_call or OnCall(RotaPolicy()))
         self._keyless = keyless
         self._take_on(OutboxState())
         hears = dict(
@@ -103,6 +123,9 @@ class Outbox(Actor):
                 on(Unparked, self._unparked),
                 on(ChannelMoved, self._channel_moved),
                 on(Climbed, self._climbed),
+                on(RoundDue, self._round_due),
+                on(DutyChanged, self._duty_changed),
+                on(LinkOpened, self._link_opened),
                 on(LinkRevoked, self._link_revoked),
                 on(ClockStepped, self._stepped),
                 on(Ticked, self._ticked),
@@ -197,13 +220,19 @@ class Outbox(Actor):
         self._deliveries = deliveries = Deliveries(state.kept.deliveries)
         self._notes = notes = Notes(state.kept, queues, deliveries.telling)
         self._facts = ItemFacts(approvals.find, notes.find, self._keyless)
-        self._routing = routing = Routing(config, queues, state.down)
-        self._slots = slots = Slots(config, state.demands, self._keyless)
-        self._alerts = Alerts(config, state.alerts, notes, deliveries, routing, slots)
-        self._all_clears = AllClears(state.stops, self._alerts.tell, self._alerts.withdraw)
-        self._reminders = Reminders(state.cases, approvals, queues, deliveries, routing, slots)
-        self._failover = Failover(self._reminders, queues, deliveries, routing, slots)
-        self._bundling = Bundling(state, self._facts, slots, approvals, self._reminders.known)
+        self._pace = pace = Pace(config, state.pace)
+        self._routing = routing = Routing(config, queues, state.down, self._duty)
+        self._slots = slots = Slots(config, state.demands, pace, self._duty, self._keyless)
+        audience = Audience(config, routing, slots, self._duty)
+        self._alerts = alerts = Alerts(config, state.alerts, notes, deliveries, routing, slots)
+        self._all_clears = AllClears(state.stops, alerts.tell, alerts.withdraw)
+        self._reminders = reminders = Reminders(
+            state.cases, approvals, queues, deliveries, audience, slots
+        )
+        self._rounds = Rounds(config, state.rounds, state.stops, reminders, deliveries, slots)
+        self._handover = Handover(state.on_duty, alerts, reminders, routing, slots, self._duty)
+        self._failover = Failover(reminders, alerts, deliveries, routing, audience, slots)
+        self._bundling = Bundling(state, self._facts, slots, approvals, reminders.known)
 
     def _let_go(self, gone: Iterable[DeliveryQueue]) -> None:
         for queue in gone:
@@ -244,6 +273,9 @@ class Outbox(Actor):
         self._reminders.deferred(event)
 
     def _answered(self, event: Answered | Released | Cancelled | Superseded) -> None:
+        if isinstance(event, Answered):
+            for delivery in self._deliveries.about(event.request_id):
+                self._pace.attended(delivery.recipient)
         self._reminders.end(event.request_id)
 
     def _expired(self, event: Expired) -> None:
@@ -287,7 +319,7 @@ class Outbox(Actor):
         if event.state == "quiet":
             self._put_back(event, delivery)
         elif event.state in LOST or event.state == "parked":
-            self._reminders.refused(delivery)
+            self._reminders.refused(event, delivery)
             touched = self._failover.refused(event, delivery)
         freed = () if delivery.under_way else self._closed(event, delivery)
         return [*freed, *self._bundling.due(event, touched)]
@@ -313,13 +345,24 @@ class Outbox(Actor):
     def _unparked(self, event: Unparked) -> None:
         self._deliveries.unparked(event)
 
+    def _round_due(self, event: RoundDue) -> Sequence[Event]:
+        return self._bundling.due(event, self._rounds.started(event))
+
+    def _duty_changed(self, event: DutyChanged) -> Sequence[Event]:
+        return self._bundling.due(event, self._handover.changed(event))
+
+    def _link_opened(self, event: LinkOpened) -> None:
+        self._pace.attended(event.recipient)
+        self._deliveries.opened(event)
+        self._reminders.opened(event)
+
     def _link_revoked(self, event: LinkRevoked) -> None:
         self._deliveries.link_revoked(event)
 
     def _channel_moved(self, event: ChannelMoved) -> Sequence[Event]:
         self._routing.moved(event)
         if event.up:
-            return ()
+            return self._bundling.due(event, self._reminders.adopt())
         return self._bundling.due(event, self._failover.down(event, event.channel))
 
     def _climbed(self, event: Climbed) -> Sequence[Event]:
@@ -327,11 +370,15 @@ class Outbox(Actor):
 
     def _stepped(self, event: ClockStepped) -> None:
         self._queues.shift(timedelta(seconds=event.seconds))
+        self._pace.shift(timedelta(seconds=event.seconds))
         self._reminders.shift(event)
 
     def _ticked(self, tick: Ticked) -> Sequence[Event]:
         # The journal of an older version may lack messages that `due` has returned.
         self._bundling.forget_promises()
         dues = self._bundling.due(tick, self._queues)
-        steps = self._reminders.due(tick.at)
-        return [*dues, Climbed(at=tick.at, t=tick.t, steps=steps)] if steps else dues
+        if steps := self._reminders.due(tick.at):
+            dues.append(Climbed(at=tick.at, t=tick.t, steps=steps))
+        if rounds := self._rounds.due(tick.at):
+            dues.append(RoundDue(at=tick.at, t=tick.t, rounds=rounds))
+        return dues

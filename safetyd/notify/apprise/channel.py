@@ -221,6 +221,7 @@ class AppriseConfig(ChannelTable, frozen=True, kw_only=True):
     enabled: bool = True
 
     rank: ClassVar[int] = 60
+    group: ClassVar[bool] = True
     repeated: ClassVar[bool] = True
     secret_files: ClassVar[tuple[str, ...]] = ("url_file",)
     needs: ClassVar[Package | None] = APPRISE

@@ -283,6 +283,7 @@ class WebhookConfig(ChannelTable, frozen=True, kw_only=True):
 
     kind: ClassVar[ChannelKind] = "webhook"
     rank: ClassVar[int] = 40
+    group: ClassVar[bool] = True
     secret_files: ClassVar[tuple[str, ...]] = ("secret_file",)
 
     def problems(self) -> Problems:

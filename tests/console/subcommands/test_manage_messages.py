@@ -234,7 +234,7 @@ def test_the_outbox_shows_messages_and_channels_show_whom_they_reach(daemon):
     kinds = answered(told(daemon, "notify", "channels", "--json"))["channels"]
 
     assert re.search(r"^dlv_\w{16} +accepted +email +operator +test ", shown, re.MULTILINE)
-    assert "operator on email, webhook\n" in channels.stdout
+    assert "everyone on webhook\n" in channels.stdout
     assert [(row["name"], row["kind"]) for row in kinds] == [
         ("email", "email"),
         ("webhook", "webhook"),
@@ -272,7 +272,7 @@ def test_a_preview_shows_each_channel_and_writes_the_page_of_the_mail(daemon, tm
     assert said.returncode == 0
     assert "== email to operator: " in said.stdout
     assert "   | Subject: " in said.stdout
-    assert "== webhook to operator: " in said.stdout
+    assert "== webhook to everyone: " in said.stdout
     assert "<html" in page.read_text()
     assert (row["channel"], row["when"]) == ("webhook", "immediately, even in quiet hours")
 
@@ -312,7 +312,7 @@ def test_a_browser_is_paired_by_a_link(daemon):
     assert link.startswith("  http://127.0.0.1:")
     with urllib.request.urlopen(link.strip(), timeout=WAIT_S) as page:
         assert page.status == 200
-    assert unknown.stderr == "safetyd: 'dave' is not one of operator\n"
+    assert unknown.stderr == "safetyd: 'dave' is not one of operator, everyone\n"
 
 
 def test_links_get_a_new_key_and_old_ones_may_be_revoked(daemon):

@@ -115,20 +115,22 @@ def test_an_action_without_text_is_named_by_its_type() -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "telling", "change"),
+    ("field", "before", "after"),
     [
-        ("echoes", {"strategy": "sequential"}, '[notifications]\nstrategy = "sequential"'),
-        ("only_summaries", {"summaries": "review"}, '[notifications]\nsummaries = "review"'),
+        ("echoes", {"strategy": "all"}, {"strategy": "sequential"}),
+        ("only_summaries", {"summaries": "each"}, {"summaries": "review"}),
     ],
 )
 def test_messages_are_spared_by_a_setting_unless_it_is_set(
-    field: str, telling: dict[str, Any], change: str
+    field: str, before: dict[str, Any], after: dict[str, Any]
 ) -> None:
+    ((setting, value),) = after.items()
+    change = f'[notifications]\n{setting} = "{value}"'
     people = {"ann": msgspec.convert({field: 3}, PersonNumbers)}
     people["bob"] = msgspec.convert({field: 2}, PersonNumbers)
-    done = Policy(telling=TellingConfig(**telling))
+    now, done = (Policy(telling=TellingConfig(**each)) for each in (before, after))
 
-    (made,) = found(people=people)
+    (made,) = found(now, people=people)
 
     assert (made.kind, made.spares, made.of, made.change) == ("setting", 5, "messages", change)
     assert found(done, people=people) == []

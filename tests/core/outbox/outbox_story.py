@@ -21,8 +21,17 @@ from safetyd.core.events.notification_events import (
 from safetyd.core.events.request_events import Answered, Expired
 from safetyd.core.messages.proposal import Proposal, Urgency
 from safetyd.core.messages.verdict import ASK, Verdict
+from safetyd.core.on_call import OnCall
 from safetyd.core.outbox.outbox import Outbox
-from safetyd.core.recipients import ChannelKind, QuietHours, Recipient, TellingConfig
+from safetyd.core.recipients import (
+    CalmConfig,
+    ChannelKind,
+    Habits,
+    QuietHours,
+    Recipient,
+    TellingConfig,
+)
+from safetyd.core.rota import RotaPolicy
 from tests.story import at, tick
 
 MINUTE = 60.0
@@ -31,20 +40,31 @@ DAY = 86_400.0
 NIGHT = 11 * HOUR  # stories begin at noon, and quiet hours at 23:00
 MORNING = 19 * HOUR
 
+NO_ROTA = RotaPolicy()
 AWAKE = QuietHours(start="00:00", end="00:00")
 MAIL: dict[str, ChannelKind] = {"mail": "email"}
 BOTH: dict[str, ChannelKind] = {"mail": "email", "phone": "sms"}
 ALL: dict[str, ChannelKind] = {**BOTH, "screen": "desktop", "hook": "webhook", "room": "chat"}
 
 
+def recipient(name: str, *channels: str, **fields: object) -> Recipient:
+    habits = {each: fields.pop(each) for each in Habits.__struct_fields__ if each in fields}
+    return Recipient(name=name, channels=channels, habits=Habits(**habits), **fields)  # type: ignore[arg-type]
+
+
 def alice(channels: Iterable[str] = ("mail",), **fields: object) -> Recipient:
-    return Recipient(name="alice", channels=tuple(channels), **fields)  # type: ignore[arg-type]
+    return recipient("alice", *channels, **fields)
 
 
 def config(channels: dict[str, ChannelKind] = MAIL, **fields: object) -> TellingConfig:
-    """Configure channels, all of them alice's unless other recipients are named."""
-    fields = {"recipients": (alice(channels),), **fields}
-    return TellingConfig(channels=channels, **fields)  # type: ignore[arg-type]
+    """Configure channels, all of them alice's unless other recipients are named.
+
+    Everybody gets everything on every channel, and no message waits for an answer to another one.
+    """
+    usual = {"strategy": "all", "patience_s": (), "rounds": ()}
+    fields = {"recipients": (alice(channels),), **usual, **fields}
+    calm = {name: fields.pop(name) for name in CalmConfig.__struct_fields__ if name in fields}
+    return TellingConfig(channels=channels, calm=CalmConfig(**calm), **fields)  # type: ignore[arg-type]
 
 
 def decided(  # noqa: PLR0913
@@ -89,8 +109,9 @@ def decided(  # noqa: PLR0913
 class OutboxStory:
     """Hands each event to the queue and then to the outbox, as the engine does."""
 
-    def __init__(self, telling: TellingConfig | None = None) -> None:
+    def __init__(self, telling: TellingConfig | None = None, rota: RotaPolicy = NO_ROTA) -> None:
         self.config = config() if telling is None else telling
+        self.rota = rota
         self.seq = 0
         self.now = at(0)
         self.journal: list[bytes] = []
@@ -98,7 +119,8 @@ class OutboxStory:
 
     def build(self) -> None:
         self.approvals = Approvals(ApprovalsConfig())
-        self.outbox = Outbox(self.config, self.approvals, self.keyless)
+        self.on_call = OnCall(self.rota)
+        self.outbox = Outbox(self.config, self.approvals, self.keyless, self.on_call)
 
     def keyless(self, agent: str) -> bool:
         return agent.startswith("made-up")
@@ -114,6 +136,7 @@ class OutboxStory:
                     current.seq = self.seq
                     lasting.append(current)
                 todo += self.approvals.observe(current)
+                todo += self.on_call.observe(current)
                 todo += self.outbox.observe(current)
         self.journal += [encode(event) for event in lasting]
         return lasting
@@ -171,26 +194,28 @@ class OutboxStory:
         """Return for whom something waits, how much, and until when."""
         return list(self.outbox.waiting(self.now))
 
-    def state(self) -> tuple[bytes, bytes]:
-        return self.approvals.save()(), self.outbox.save()()
+    def state(self) -> tuple[bytes, ...]:
+        return self.approvals.save()(), self.on_call.save()(), self.outbox.save()()
 
     def replayed(self) -> "OutboxStory":
         """Return what the journal alone gives."""
-        story = OutboxStory(self.config)
+        story = OutboxStory(self.config, self.rota)
         for line in self.journal:
             event = decode(line)
             story.seq = event.seq
             todo = [event]
             for current in todo:
-                caused = [*story.approvals.observe(current), *story.outbox.observe(current)]
+                actors = story.approvals, story.on_call, story.outbox
+                caused = [found for actor in actors for found in actor.observe(current)]
                 todo += [found for found in caused if not found.lasting]
         return story
 
     def restored(self, telling: TellingConfig | None = None) -> "OutboxStory":
         """Return what a checkpoint gives, maybe with another configuration."""
-        story = OutboxStory(telling or self.config)
+        story = OutboxStory(telling or self.config, self.rota)
         story.seq, story.now = self.seq, self.now
         story.approvals.load(self.approvals.save()())
+        story.on_call.load(self.on_call.save()())
         story.outbox.load(self.outbox.save()())
         return story
 

@@ -32,6 +32,7 @@ from tests.story import at, propose, tick
 
 SHOWN = 20
 AWAKE_ALICE = config(recipients=(alice(quiet=AWAKE),))
+AWAKE_TWICE = config(recipients=(alice(quiet=AWAKE),), rounds=("09:00", "16:00"))
 
 
 def flood(story: OutboxStory, names: int = 130, t: float = 0, **fields: object) -> list[str]:
@@ -134,13 +135,12 @@ def test_of_an_agent_with_very_many_the_rest_is_told_by_number() -> None:
 
 
 def test_reminders_of_what_is_known_and_summaries_are_told_by_number() -> None:
-    story = OutboxStory(AWAKE_ALICE)
+    story = OutboxStory(AWAKE_TWICE)
     flood(story, 40, lasts=None)
     minutes(story, 3)
-    story.ticks(15 * MINUTE)
-    story.happens(*(transcribed(15 * MINUTE) for _ in range(3)))
+    story.happens(*(transcribed(21 * HOUR - MINUTE / 2) for _ in range(3)))
 
-    dues = story.tells_at(16 * MINUTE)
+    dues = story.tells_at(21 * HOUR)  # nine o'clock
 
     assert [(len(due.items), due.more, due.left) for due in dues] == [(SHOWN, 23, 0)]
     assert {*kinds(dues)} == {"reminder", "summary"}
@@ -152,10 +152,10 @@ def test_a_reminder_of_what_nobody_knows_waits_for_its_place() -> None:
     (due,) = story.ticks(MINUTE)
     (rest,) = story.fails(2 * MINUTE, due)
     story.fails(3 * MINUTE, rest)
-    story.ticks(15 * MINUTE)
 
-    (again,) = story.ticks(16 * MINUTE)
+    (again,) = story.dues(tick(17 * MINUTE), tick(18 * MINUTE))
 
+    assert {*kinds([again])} == {"reminder"}
     assert (len(again.items), again.more, again.left) == (SHOWN, 0, 10)
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from safetyd.core.events.guard_events import Paused
 from safetyd.core.events.request_events import Cancelled, Superseded
+from safetyd.core.outbox.pace import MACHINES, PEOPLE
 from safetyd.core.recipients import Recipient
 from tests.core.outbox.outbox_story import (
     ALL,
@@ -18,6 +19,7 @@ from tests.core.outbox.outbox_story import (
     config,
     decided,
     kinds,
+    recipient,
     refs,
     requested,
 )
@@ -42,9 +44,8 @@ def test_requests_of_one_interval_are_one_message() -> None:
 def test_everybody_hears_on_every_channel_of_theirs_at_once() -> None:
     bob = Recipient(name="bob", channels=("phone", "gone"))
     story = OutboxStory(config(BOTH, recipients=(alice(BOTH), bob)))
-    story.asks(0)
 
-    dues = story.ticks(60)
+    dues = story.asked(0, urgency="high")
 
     assert [(due.recipient, due.channel) for due in dues] == [
         ("alice", "mail"),
@@ -186,27 +187,40 @@ def test_what_is_urgent_is_told_in_the_same_step() -> None:
     assert refs(story.ticks(60)[0]) == [calm]
 
 
-def test_too_many_urgent_messages_become_one_a_minute() -> None:
+def test_too_many_urgent_messages_of_a_party_share_one_every_twenty_minutes() -> None:
     story = OutboxStory()
-    for n in range(5):
-        story.tells(n, *story.asked(n, f"p{n}", "a", urgency="high"))
-    assert story.asked(5, "p5", "a", urgency="high") == []
-    assert story.asked(6, "p6", "a", urgency="high") == []
+    for n in range(PEOPLE.party):
+        story.tells(n, *story.asked(n, f"p{n}", "a", urgency="high", inferred=True))
+    assert story.asked(5, "p5", "a", urgency="high", inferred=True) == []
+    assert story.asked(6, "p6", "a", urgency="high", inferred=True) == []
 
-    assert story.ticks(63) == []
-    (due,) = story.ticks(64)
+    assert story.ticks(1 + 20 * MINUTE) == []
+    (due,) = story.ticks(2 + 20 * MINUTE)
 
     assert len(due.items) == 2
-    story.tells(65, due)
-    assert len(story.asked(64 + 5 * MINUTE, "p7", "a", urgency="high")) == 1
+    story.tells(3 + 20 * MINUTE, due)
+    assert story.asked(40 * MINUTE, "p7", "a", urgency="high", inferred=True) == []
+    assert len(story.ticks(2 + 40 * MINUTE)) == 1
 
 
-def test_no_more_than_five_urgent_messages_are_under_way() -> None:
+def test_a_machine_takes_more_urgent_messages_than_a_person() -> None:
+    hook = recipient("everyone", "hook", shared=True)
+    story = OutboxStory(config({"hook": "webhook"}, recipients=(hook,)))
+    for n in range(MACHINES.party):
+        story.tells(n, *story.asked(n, f"p{n}", "a", urgency="high", inferred=True))
+    assert story.asked(5, "p5", "a", urgency="high", inferred=True) == []
+
+    assert story.ticks(3 + MINUTE) == []
+    assert len(story.ticks(4 + MINUTE)) == 1
+
+
+def test_no_more_than_five_urgent_messages_of_a_party_are_under_way() -> None:
     story = OutboxStory()
-    dues = [story.asked(n * 100, f"p{n}", "a", urgency="high")[0] for n in range(5)]
-    assert story.asked(600, "p5", "a", urgency="high") == []
+    asks = (story.asked(n * HOUR, f"p{n}", "a", urgency="high", inferred=True) for n in range(5))
+    dues = [due for (due,) in asks]
+    assert story.asked(5 * HOUR, "p5", "a", urgency="high", inferred=True) == []
 
-    after = story.tells(601, dues[0])
+    after = story.tells(5 * HOUR + 1, dues[0])
 
     assert len(after) == 1
 

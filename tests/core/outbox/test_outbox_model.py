@@ -1,7 +1,8 @@
 """Whatever agents ask, people answer and channels do: nobody is flooded, and nobody is left out."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from datetime import timedelta
+from typing import Final, NamedTuple
 
 import pytest
 from hypothesis import example, given
@@ -9,29 +10,56 @@ from hypothesis import strategies as st
 
 from safetyd.core.events.event import Event
 from safetyd.core.events.guard_events import BudgetMarked
-from safetyd.core.events.notification_events import Due, Unparked
+from safetyd.core.events.notification_events import Due, LinkOpened, Unparked
 from safetyd.core.events.request_events import Cancelled, Deferred
 from safetyd.core.outbox.deliveries import Delivery
-from safetyd.core.recipients import Recipient, TellingConfig
+from safetyd.core.recipients import ChannelKind, ChannelUse, QuietHours, Recipient, TellingConfig
+from safetyd.core.rota import RotaPolicy, WeeklyShift
 from tests.core.outbox.outbox_story import (
     BOTH,
     HOUR,
     MINUTE,
     NIGHT,
+    NO_ROTA,
     OutboxStory,
     alice,
     announced,
     config,
     moved,
     not_told,
+    recipient,
     told,
 )
 from tests.examples import examples
 from tests.story import at, resume, stop, tick
 
-BOB = Recipient(name="bob", channels=("phone",), agents=("code",))
+BOB = Recipient(name="bob", channels=("phone",), agents=("code", "web"))
 PEOPLE = (alice(BOTH, backup="bob"), BOB)
+EVERYONE = recipient("everyone", "hook", shared=True)
+WITH_HOOK: Final[dict[str, ChannelKind]] = {**BOTH, "hook": "webhook"}
 INTERVAL = 60.0
+PATIENT = (900.0, 1800.0)
+MOST_IN_AN_HOUR = 10  # messages of one person by mail that are not urgent
+ROTA = RotaPolicy(
+    timezone="UTC",
+    shifts=(
+        WeeklyShift(who="alice", from_="08:00", to="02:00"),
+        WeeklyShift(who="bob", from_="02:00", to="06:00"),
+    ),
+    wake_for={"bob": ("push",)},
+)
+USES: Final[dict[str, dict[str, ChannelUse]]] = {
+    "none": {},
+    "urgent": {"phone": ChannelUse(min_urgency="high")},
+    "hours": {
+        "mail": ChannelUse(hours=QuietHours(start="09:00", end="18:00"), wait_s=600.0),
+        "phone": ChannelUse(min_urgency="normal"),
+    },
+    "seldom": {
+        "mail": ChannelUse(hours=QuietHours(start="13:00", end="14:00")),
+        "phone": ChannelUse(hours=QuietHours(start="14:00", end="15:00")),
+    },
+}
 
 
 class Step(NamedTuple):
@@ -45,8 +73,8 @@ class Step(NamedTuple):
 class OutboxModel:
     """An outbox, what was due in it, and what must always be true of it."""
 
-    def __init__(self, telling: TellingConfig) -> None:
-        self.story = OutboxStory(telling)
+    def __init__(self, telling: TellingConfig, rota: RotaPolicy = NO_ROTA) -> None:
+        self.story = OutboxStory(telling, rota)
         self.t = 0.0
         self.asked: list[str] = []
         self.dues: list[Due] = []
@@ -54,6 +82,7 @@ class OutboxModel:
 
     def does(self, step: Step) -> None:
         self.t += step.after
+        self.new: list[Due] = []
         before = set(self.over)
         getattr(self, step.what)(step.number)
         self.over = {ref for ref in self.asked if not self.pending(ref)}
@@ -72,7 +101,7 @@ class OutboxModel:
     def ask(self, number: int) -> None:
         urgency = ("low", "normal", "normal", "high")[number % 4]
         lasts = (None, 10 * MINUTE, HOUR, 12 * HOUR)[number // 4 % 4]
-        agent = ("code", "ops")[number // 16 % 2]
+        agent = ("code", "ops", "web")[number // 16 % 3]
         fields = {"urgency": urgency, "lasts": lasts, "inferred": number > 40, "wait": number > 30}
         self.new = self.story.asked(self.t, f"p{len(self.asked)}", agent, **fields)
         (*_, request) = self.story.approvals.pending()
@@ -119,6 +148,12 @@ class OutboxModel:
         ids = tuple(delivery.id for delivery in self.story.outbox.deliveries("parked"))
         self.happens(Unparked(at=at(self.t), t=self.t, deliveries=ids, by="bob"))
 
+    def open(self, number: int) -> None:
+        for due in self.dues[number % 8 :][:1]:
+            ids = tuple(item.ref for item in due.items if item.ref in self.asked)
+            fields = {"delivery": due.delivery, "recipient": due.recipient, "request_ids": ids}
+            self.happens(LinkOpened(at=at(self.t), t=self.t, **fields))  # type: ignore[arg-type]
+
     def move(self, number: int) -> None:
         channel = ("mail", "phone")[number % 2]
         self.happens(moved(self.t, channel, up=number % 4 > 1))
@@ -148,7 +183,57 @@ class OutboxModel:
         self.story.journal, self.story.seq, self.new = journal, seq, []
 
     def check(self) -> None:
+        self.check_batches()
+        self.check_nights()
+        for ref in filter(self.pending, self.asked):
+            assert self.calm(ref) or self.looked_after(ref)
+
+    def calm(self, ref: str) -> bool:
+        """Return True if nobody wants to know of a request."""
+        request = self.story.approvals.find(ref)
+        return (
+            request is not None
+            and request.urgency == "low"
+            and self.story.config.min_urgency != "low"
+        )
+
+    def looked_after(self, ref: str) -> bool:
+        """Return True if a request waits, was sent or was put off. A night ends in a queue."""
+        state = self.story.outbox._state
+        sent = any(delivery.state != "quiet" for delivery in self.story.outbox.told(ref))
+        put_off = state.cases[ref].tell_by is None and state.cases[ref].next is not None
+        return sent or put_off or any(queue.holds(ref) for queue in state.lanes.values())
+
+    def check_nights(self) -> None:
+        """Nothing comes at night that can wait, and what is urgent comes only a few times."""
+        for due in filter(batch, self.new):
+            assert self.story.outbox.quiet_until(due.recipient, due.at) is None
+        nights: dict[tuple[str, object], int] = {}
+        for due in self.dues:
+            urgent = due.urgency == "high" and any(item.ref in self.asked for item in due.items)
+            until = self.story.outbox.quiet_until(due.recipient, due.at)
+            if until is not None and urgent and due.recipient != EVERYONE.name:
+                night = due.recipient, until
+                nights[night] = nights.get(night, 0) + 1
+        calm, on_call = self.story.config.calmness, self.story.rota.in_use
+        most = calm.on_call_night_messages if on_call else calm.night_messages
+        assert max(nights.values(), default=0) <= most
+
+    def check_hours(self) -> None:
+        """Nobody who has patience gets too many messages in an hour."""
+        for name in ("alice", "bob"):
+            sent = [
+                due.at
+                for due in filter(batch, self.dues)
+                if (due.recipient, due.channel) == (name, "mail")
+            ]
+            within = [sum(a <= b < a + timedelta(hours=1) for b in sent) for a in sent]
+            assert max(within, default=0) <= MOST_IN_AN_HOUR
+
+    def check_batches(self) -> None:
         """No queue has two batches under way, and no two of them come too soon."""
+        if self.story.config.calmness.patience_s:
+            self.check_hours()
         under_way = [d for d in self.story.outbox.deliveries() if d.under_way and batch(d)]
         queues = [(d.recipient, d.channel) for d in under_way]
         assert len(queues) == len(set(queues))
@@ -171,7 +256,8 @@ class OutboxModel:
 
 
 def batch(due: Due | Delivery) -> bool:
-    return due.urgency != "high" and due.items[0].kind != "test"
+    """Return True if a message is neither urgent nor a test nor a handover."""
+    return due.urgency != "high" and due.items[0].kind not in {"test", "alert"}
 
 
 WHATS = [
@@ -186,6 +272,7 @@ WHATS = [
     "tell_all",
     "tell_all",
     "fail",
+    "open",
     "unpark",
     "move",
     "alarm",
@@ -201,20 +288,38 @@ gaps = st.sampled_from([0.0, 1.0, 30.0, 61.0, 299.0, 15 * MINUTE, HOUR, NIGHT])
 stories = st.lists(
     st.builds(Step, st.sampled_from(WHATS), gaps, st.integers(0, 63)), min_size=1, max_size=30
 )
+
+
+def people(uses: str, backup: str, *, everyone: bool) -> tuple[Recipient, ...]:
+    found = alice(BOTH, backup=backup, uses=USES[uses]), BOB
+    return (*found, EVERYONE) if everyone else found
+
+
 configs = st.builds(
-    lambda strategy, mode, least, bypass: config(
-        BOTH,
-        recipients=PEOPLE,
+    lambda recipients, strategy, mode, least, bypass, patience, rounds: config(
+        WITH_HOOK,
+        recipients=recipients,
         strategy=strategy,
         batch_mode=mode,
         min_urgency=least,
         quiet_bypass=bypass,
+        patience_s=patience,
+        rounds=rounds,
     ),
-    st.sampled_from(["all", "sequential"]),
+    st.builds(
+        people,
+        st.sampled_from(sorted(USES)),
+        st.sampled_from(["", "bob"]),
+        everyone=st.booleans(),
+    ),
+    st.sampled_from(["sequential", "all"]),
     st.sampled_from(["trailing", "leading"]),
     st.sampled_from(["low", "normal"]),
     st.sampled_from(["high", "none"]),
+    st.sampled_from([PATIENT, ()]),
+    st.sampled_from([("09:00", "16:00"), ("12:01", "13:00", "23:00"), ()]),
 )
+rotas = st.sampled_from([NO_ROTA, ROTA])
 
 OUTAGE = [
     Step("ask", 0, 1),
@@ -245,14 +350,15 @@ ONE_NIGHT = [
 
 
 @pytest.mark.req("S3.37", "S3.38", "S3.63", "K4")
-@given(configs, stories)
-@example(config(BOTH, recipients=PEOPLE, strategy="sequential"), OUTAGE)
-@example(config(BOTH, recipients=PEOPLE), ONE_NIGHT)
-@example(config(BOTH, recipients=PEOPLE, batch_mode="leading"), OUTAGE + ONE_NIGHT)
+@given(configs, rotas, stories)
+@example(config(BOTH, recipients=PEOPLE, strategy="sequential"), NO_ROTA, OUTAGE)
+@example(config(BOTH, recipients=PEOPLE, strategy="sequential"), ROTA, OUTAGE + ONE_NIGHT)
+@example(config(BOTH, recipients=PEOPLE), NO_ROTA, ONE_NIGHT)
+@example(config(BOTH, recipients=PEOPLE, batch_mode="leading"), NO_ROTA, OUTAGE + ONE_NIGHT)
 def test_nobody_is_flooded_and_the_journal_knows_everything(
-    telling: TellingConfig, steps: Sequence[Step]
+    telling: TellingConfig, rota: RotaPolicy, steps: Sequence[Step]
 ) -> None:
-    model = OutboxModel(telling)
+    model = OutboxModel(telling, rota)
 
     for step in steps:
         model.does(step)
@@ -276,7 +382,7 @@ def test_whoever_hears_of_an_agent_hears_of_each_of_its_requests_on_every_channe
         model.does(Step("ask", after, number))
 
     for _ in range(40):
-        model.does(Step("tick", 15.0))
+        model.does(Step("tick", 5 * MINUTE))
         model.does(Step("tell_all", 0.0))
 
     queues = {("alice", "mail"), ("alice", "phone"), ("bob", "phone")}

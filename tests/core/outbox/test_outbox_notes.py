@@ -136,12 +136,21 @@ def test_an_alert_that_waits_is_counted() -> None:
     assert (len(due.items), note_of(story, due).count) == (1, 3)
 
 
-def test_an_alert_that_was_told_is_not_told_again_for_ten_minutes() -> None:
+def test_an_urgent_alert_that_was_told_is_not_told_again_for_an_hour() -> None:
     story = OutboxStory()
     story.tells(0, *story.dues(found(0)))
 
-    assert story.dues(found(599)) == []
-    assert len(story.dues(found(600))) == 1
+    assert story.dues(found(HOUR - 1)) == []
+    assert len(story.dues(found(HOUR))) == 1
+
+
+def test_any_other_alert_that_was_told_is_not_told_again_for_four_hours() -> None:
+    story = OutboxStory(config(ALL))
+    story.happens(found(0, "medium"))
+    story.tells_at(10 * MINUTE)
+
+    assert story.happens(found(4 * HOUR - 1, "medium"), tick(4 * HOUR + MINUTE))[1:] == []
+    assert len(story.dues(found(4 * HOUR + 2 * MINUTE, "medium"), tick(5 * HOUR))) == 2
 
 
 @pytest.mark.req("S3.36")
@@ -321,7 +330,7 @@ def test_there_is_an_end_to_alerts_that_are_remembered(monkeypatch: pytest.Monke
     monkeypatch.setattr(alerts, "MAX_ALERTS", 2)
     story = OutboxStory(config(MAIL))
     for n in range(3):
-        story.tells(n, *story.dues(found(n, rule=f"r{n}")))
+        story.tells(n, *story.dues(found(n, rule=f"r{n}", agent=f"a{n}")))
 
-    assert len(story.dues(found(10, rule="r0"))) == 1
-    assert story.dues(found(11, rule="r2")) == []
+    assert len(story.dues(found(10, rule="r0", agent="a0"))) == 1
+    assert story.dues(found(11, rule="r2", agent="a2")) == []

@@ -12,36 +12,61 @@ from tests.core.outbox.outbox_story import (
     channels,
     config,
     kinds,
+    refs,
     requested,
 )
 from tests.story import at, tick
 
 
-def test_people_are_reminded_until_they_answer() -> None:
+def test_people_are_reminded_of_what_is_urgent_until_they_answer() -> None:
     story = OutboxStory()
-    ref = story.asks(0, lasts=None)
-    story.tells_at(60)
+    first = story.asked(0, urgency="high", lasts=None)
+    ref = refs(first[0])[0]
+    story.tells(0, *first)
 
-    story.happens(tick(15 * MINUTE))
-    (first,) = story.tells_at(16 * MINUTE)
-    story.happens(tick(HOUR))
-    (second,) = story.tells_at(HOUR + MINUTE)
-    story.answers(2 * HOUR, ref)
-    story.happens(tick(4 * HOUR))
+    assert story.ticks(5 * MINUTE) == []
+    (second,) = story.tells_at(15 * MINUTE)
+    story.answers(30 * MINUTE, ref)
 
-    assert [first.items, second.items] == [(requested(ref, 1),), (requested(ref, 2),)]
-    assert story.ticks(4 * HOUR + MINUTE) == []
+    assert second.items == (requested(ref, 2),)
+    assert story.ticks(HOUR) == []
+
+
+def test_nobody_is_reminded_of_an_urgency_that_its_agent_did_not_declare() -> None:
+    story = OutboxStory()
+    story.tells(0, *story.asked(0, urgency="high", inferred=True, lasts=None))
+
+    assert story.dues(tick(5 * MINUTE), tick(15 * MINUTE), tick(HOUR)) == []
+
+
+def test_an_agent_that_waits_presses() -> None:
+    story = OutboxStory()
+    story.tells(0, *story.asked(0, urgency="high", inferred=True, wait=True, lasts=None))
+
+    (due,) = story.dues(tick(5 * MINUTE), tick(15 * MINUTE))
+
+    assert kinds([due]) == ["reminder"]
 
 
 def test_a_last_call_is_one() -> None:
     story = OutboxStory()
-    ref = story.asks(0, lasts=20 * MINUTE)
+    ref = story.asks(0, lasts=6 * HOUR)
     story.tells_at(60)
 
-    story.happens(tick(10 * MINUTE))
-    (due,) = story.ticks(11 * MINUTE)
+    (due,) = story.dues(tick(5 * HOUR))
 
     assert due.items == (Item("last_call", ref, 1),)
+
+
+def test_everything_that_ends_soon_has_its_last_call_together() -> None:
+    story = OutboxStory()
+    ids = [story.asks(n, f"p{n}", f"a{n}", lasts=6 * HOUR + n * 20 * MINUTE) for n in range(5)]
+    story.tells_at(60)
+
+    (due,) = story.dues(tick(5 * HOUR))
+
+    assert refs(due) == ids[:3]
+    assert {*kinds([due])} == {"last_call"}
 
 
 def test_what_still_waits_to_be_told_is_not_reminded_of() -> None:
@@ -58,12 +83,12 @@ def test_a_last_call_is_told_instead_of_what_still_waits() -> None:
     story = OutboxStory()
     story.asks(-60, "p0")
     (first,) = story.ticks(0)
-    ref, other = story.asks(1, "p1", lasts=HOUR), story.asks(1, "p2", lasts=None)
-    story.happens(tick(1 + 15 * MINUTE), tick(1 + 50 * MINUTE))
+    ref, other = story.asks(1, "p1", lasts=6 * HOUR), story.asks(1, "p2", lasts=None)
+    story.happens(tick(1 + 5 * HOUR))
 
-    (due,) = story.tells(55 * MINUTE, first)
+    (due,) = story.tells(5 * HOUR + MINUTE, first)
 
-    assert due.items == (Item("last_call", ref, 2), requested(other))
+    assert due.items == (Item("last_call", ref, 1), requested(other))
 
 
 def test_what_is_under_way_is_not_reminded_of() -> None:
@@ -79,20 +104,17 @@ def test_what_is_under_way_is_not_reminded_of() -> None:
 
 def test_nobody_is_reminded_right_after_a_message() -> None:
     story = OutboxStory()
-    other = story.asks(0, "p0")
-    (first,) = story.ticks(60)
-    story.asks(70, "p1", lasts=None)
-    (second,) = story.tells(70 + 14 * MINUTE, first)
-    story.tells(70 + 14 * MINUTE, second)
-    story.answers(70 + 14 * MINUTE, other)
+    ref = story.asks(0, lasts=None)
+    story.tells_at(60)
+    story.happens(Deferred(at=at(70), t=70.0, request_id=ref, by="alice", until=at(150)))
 
-    events = story.happens(tick(70 + 15 * MINUTE))
+    events = story.happens(tick(150))
 
     assert any(isinstance(event, Climbed) for event in events)
     assert story.waiting() == []
 
 
-def test_of_what_is_urgent_everybody_is_reminded_on_all_channels_and_then_the_backup() -> None:
+def test_of_what_is_urgent_people_hear_on_the_next_channel_and_then_the_backup_as_well() -> None:
     bob = Recipient(name="bob", channels=("phone",), agents=())
     people = (alice(BOTH, backup="bob"), bob)
     story = OutboxStory(config(BOTH, recipients=people, strategy="sequential"))
@@ -104,13 +126,9 @@ def test_of_what_is_urgent_everybody_is_reminded_on_all_channels_and_then_the_ba
     third = story.ticks(15 * MINUTE)
 
     assert channels(first) == ["mail"]
-    assert channels(second) == ["mail", "phone"]
-    assert [(due.recipient, due.channel) for due in third] == [
-        ("alice", "mail"),
-        ("alice", "phone"),
-        ("bob", "phone"),
-    ]
-    assert kinds(third) == ["reminder"] * 3
+    assert channels(second) == ["phone"]
+    assert [(due.recipient, due.channel) for due in third] == [("alice", "mail"), ("bob", "phone")]
+    assert kinds(third) == ["reminder"] * 2
 
 
 def test_a_backup_that_heard_anyway_hears_once() -> None:
@@ -134,13 +152,9 @@ def test_nobody_is_reminded_of_what_was_put_off_before_its_time() -> None:
     assert story.ticks(2 * HOUR) == []
     assert story.outbox.unnotified(at(2 * HOUR)) == 0
 
-    story.happens(tick(3 * HOUR))
-    (due,) = story.ticks(3 * HOUR + MINUTE)
+    dues = story.dues(tick(3 * HOUR), tick(3 * HOUR + MINUTE))
 
-    assert due.items == (requested(ref, 1),)
-    story.tells(3 * HOUR + MINUTE, due)
-    story.happens(tick(4 * HOUR))
-    assert story.ticks(4 * HOUR + MINUTE)[0].items == (requested(ref, 2),)
+    assert [due.items for due in dues] == [(requested(ref, 1),)]
 
 
 def test_what_is_over_cannot_be_put_off() -> None:
@@ -156,13 +170,13 @@ def test_what_is_over_cannot_be_put_off() -> None:
 def test_at_most_64_steps_come_in_one_tick() -> None:
     story = OutboxStory()
     for n in range(70):
-        story.asks(n / 100, f"p{n}", f"a{n}", lasts=None)
+        story.asks(n / 100, f"p{n}", f"a{n}", lasts=6 * HOUR)
     story.tells_at(61)
 
     taken = [
         len(event.steps)
         for second in range(3)
-        for event in story.happens(tick(15 * MINUTE + 1 + second))
+        for event in story.happens(tick(5 * HOUR + 1 + second))
         if isinstance(event, Climbed)
     ]
 
@@ -191,12 +205,13 @@ def test_a_step_that_was_taken_for_what_is_over_does_nothing() -> None:
 
 def test_after_the_last_step_comes_none() -> None:
     story = OutboxStory()
-    ref = story.asks(0, urgency="low", lasts=20 * MINUTE)
+    ref = story.asks(0, urgency="low", lasts=6 * HOUR)
     story.tells_at(60)
-    story.happens(tick(10 * MINUTE))
 
-    (due,) = story.tells_at(11 * MINUTE)
-    again = story.happens(Climbed(at=at(700), t=700.0, steps=(Item("reminder", ref, 2),)))
+    (due,) = story.tells_at(5 * HOUR)
+    again = story.happens(
+        Climbed(at=at(5 * HOUR + 1), t=5 * HOUR + 1, steps=(Item("last_call", ref, 2),))
+    )
 
-    assert due.items == (requested(ref, 1),)
+    assert due.items == (Item("last_call", ref, 1),)
     assert len(again) == 1

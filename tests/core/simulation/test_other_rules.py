@@ -25,7 +25,7 @@ from safetyd.core.messages.proposal import Target
 from safetyd.core.messages.telemetry import Unreported
 from safetyd.core.messages.verdict import ALLOW, ASK, BLOCK
 from safetyd.core.policy import Policy
-from safetyd.core.recipients import QuietHours, Recipient, TellingConfig
+from safetyd.core.recipients import CalmConfig, QuietHours, Recipient, TellingConfig
 from safetyd.core.simulation.recorded_lines import read_line
 from safetyd.core.simulation.report import AnswersUsed, SimulationReport
 from safetyd.core.simulation.simulation import Simulation
@@ -40,6 +40,7 @@ ALICE = TellingConfig(
     recipients=(
         Recipient(name="alice", channels=("mail",), quiet=QuietHours(start="00:00", end="00:00")),
     ),
+    calm=CalmConfig(patience_s=(), next_person_s=0.0),
 )
 
 

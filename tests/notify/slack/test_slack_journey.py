@@ -25,7 +25,10 @@ ALICE, BOB, UNKNOWN_USER = "U00ALICE", "U00BOB", "U0STRANGER"
 TEAM: Final = "C00TEAM"
 AT_ONCE: Final = """
 [notifications]
+strategy = "all"
 batch_interval_seconds = 0
+patience_minutes = []
+next_person_minutes = 0
 quiet_start = "00:00"
 quiet_end = "00:00"
 """

@@ -18,7 +18,10 @@ from tests.notify.telegram.bot_stand_in import TOKEN, BotError, Shown, Telegram,
 ALICE, BOB, STRANGER = 4711, 4712, 666
 AT_ONCE: Final = """
 [notifications]
+strategy = "all"
 batch_interval_seconds = 0
+patience_minutes = []
+next_person_minutes = 0
 quiet_start = "00:00"
 quiet_end = "00:00"
 """

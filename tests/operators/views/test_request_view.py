@@ -133,7 +133,7 @@ def test_the_status_says_how_people_are_told_and_what_nobody_was():
     queue.asks(1)
     queue.happens(ChannelMoved(at=at(2), t=2.0, channel="email", up=False, why="no login"))
 
-    told = plain(status_of(queue.engine, 900.0))["requests"]
+    told = plain(status_of(queue.engine, 1_000.0))["requests"]
 
     assert (told["channels"], told["down"], told["unnotified"]) == (["email"], ["email"], 1)
 

@@ -64,7 +64,7 @@ class NotificationSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
     batch_interval_seconds: Seconds = _USUAL.batch_interval_s
     batch_mode: BatchMode = _USUAL.batch_mode
     alert_batch_seconds: Seconds = _USUAL.alert_batch_s
-    summaries: Summaries = _USUAL.summaries
+    summaries: Summaries = "review"  # older journals have all summaries
     daily_report: bool = False  # the default for recipients without this setting
     report_at: TimeOfDay = "07:00"  # in `timezone`
     quiet_start: TimeOfDay = _NIGHT.start

@@ -16,6 +16,7 @@ from safetyd.console.render.terminal_card import card as terminal_card
 from safetyd.console.review import detail
 from safetyd.core.approvals.request import Request
 from safetyd.core.messages.proposal import Target
+from safetyd.core.text.visible_text import pieces, visible
 from safetyd.notify.apprise.channel import ZERO_WIDTH, written
 from safetyd.notify.compose import harmless_card
 from safetyd.notify.desktop.desktop_content import rendered
@@ -107,9 +108,17 @@ def _bare(text: str) -> str:
     return re.sub(r"[\s|+>⏎…\u200b]+", "", text)
 
 
+def _visible(text: str) -> str:
+    return "".join(part for part, _ in pieces(text))
+
+
+# How a place spells some characters.
+SPELT: dict[str, Callable[[str], str]] = {"sms": normalise, "mail HTML": _visible}
+
+
 def missing(fields: tuple[CardField, ...], text: str, place: str) -> list[CardField]:
     """Return the fields that a text shows neither whole nor, on a phone, in brief."""
-    shown, spelt = _bare(text), normalise if place == "sms" else str
+    shown, spelt = _bare(text), SPELT.get(place, str)
     return [
         field
         for field in fields
@@ -202,7 +211,7 @@ def check_message(place: str, **fields: Any) -> None:
         assert "Not shown" in shown.text or place == "webhook"
         names = [*card.left_out, *(field.named for field in gone)]
         more = re.search(r"and (\d+) more", shown.text)
-        spelt = normalise if place == "sms" else str
+        spelt = SPELT.get(place, str)
         named = [each for each in names if _named(each, shown.text, spelt)]
         assert len(named) + int(more[1] if more else 0) >= len(names)
     if not (left_out or card.left_out or place in BRIEF):  # on a phone, only plain text
@@ -229,21 +238,9 @@ def test_a_mail_and_a_page_show_everything(name: str) -> None:
     for field in card.fields:
         for line in field.lines:
             assert _bare(_visible(line)) in _bare(page.text), field.name
-            assert _bare(_spelt(line)) in _bare(terminal), field.name
+            assert _bare(visible(line)) in _bare(terminal), field.name
             if field.name not in {"deadline", "asked"}:  # in the zone of this machine
-                assert _bare(_spelt(line)) in _bare(screen), field.name
-
-
-def _visible(text: str) -> str:
-    from safetyd.core.text.visible_text import pieces  # noqa: PLC0415
-
-    return "".join(part for part, _ in pieces(text))
-
-
-def _spelt(text: str) -> str:
-    from safetyd.core.text.visible_text import visible  # noqa: PLC0415
-
-    return visible(text)
+                assert _bare(visible(line)) in _bare(screen), field.name
 
 
 @pytest.mark.parametrize("privacy", ["summary", "minimal"])

@@ -15,7 +15,10 @@ from playwright.async_api import Browser
 
 from safetyd.notify.channel import Preview
 from safetyd.notify.channel_config import NotificationsConfig
-from tests.gallery.gallery_examples import EXAMPLES, NotSent
+from safetyd.notify.ntfy.channel import ended_publication
+from safetyd.notify.slack.slack_message import written as slack
+from safetyd.notify.telegram.telegram_message import written as telegram
+from tests.gallery.gallery_examples import EXAMPLES, NotSent, ended
 from tests.web.browser import PHONE, chromium, visitor
 
 PLACES: Final = ("email", "sms", "desktop", "ntfy", "telegram", "slack", "team", "webhook")
@@ -50,6 +53,18 @@ def previews(names: Collection[str]) -> Iterator[tuple[str, str, Preview]]:
                 continue
 
 
+def rewritten() -> Iterator[tuple[str, str]]:
+    """Yield what messages say after their request was answered, by place."""
+    yield "telegram", telegram(ended("telegram").notice, _no_data, ended("telegram").ends).text
+    yield "slack", slack(ended("slack").notice, _no_data, ended("slack").ends).text
+    published = ended_publication(ended("ntfy"), "topic")
+    yield "ntfy", f"{published.title}\n\n{published.message}"
+
+
+def _no_data(*_: str) -> str:
+    return ""
+
+
 async def gallery(folder: Path, names: Collection[str]) -> str:
     """Write the gallery to a folder. Return its index."""
     parts: list[str] = []
@@ -61,6 +76,9 @@ async def gallery(folder: Path, names: Collection[str]) -> str:
             parts.append(f"<pre>{escape(shown.text)}</pre>")
             if shown.html:
                 parts += await _pictures(browser, folder, name, shown.html)
+    for place, text in rewritten():
+        parts += (f"<h2>answered · {place}</h2>", f"<pre>{escape(text)}</pre>")
+        await anyio.Path(folder / f"answered.{place}.txt").write_text(f"{text}\n", encoding="utf-8")
     return _INDEX.format("\n".join(parts))
 
 

@@ -26,6 +26,7 @@ from safetyd.core.messages.proposal import Scores, Target
 from safetyd.core.messages.transcript import Entry, Transcript, Usage
 from safetyd.core.policy import Policy
 from safetyd.core.recipients import QuietHours
+from safetyd.notify.ended_messages import EndedMessage, how_it_ended
 from safetyd.notify.message import Notice
 from safetyd.notify.outbox_control import TEST
 from tests.cards.card_story import context
@@ -351,3 +352,15 @@ EXAMPLES: Final[Mapping[str, Made]] = {
     "test": partial(_noted, kind="test", title="Test by alice", text=TEST),
     **{name: partial(_happened, event) for name, event in _EVENTS.items()},
 }
+
+
+def ended(channel: str) -> EndedMessage:
+    """Return a message whose request was approved meanwhile."""
+    wired = rig(channel)
+    request_id = _asks(wired, "p1", REQUESTS["push"])
+    wired.passes()
+    *_, delivery = wired.engine.outbox.deliveries()
+    wired.answers(request_id, "approved")
+    notice = wired.composer.notice(wired.engine, delivery, delivery.items, wired.at)
+    ends = (how_it_ended(wired.queue.request(request_id), notice),)
+    return EndedMessage(notice, ends, pending=False, answered=True, provider_id="1")

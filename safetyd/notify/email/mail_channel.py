@@ -152,5 +152,3 @@ def _headers(notice: Notice, host: str, marks: Sequence[str]) -> Iterator[tuple[
     yield "Auto-Submitted", "auto-generated"
     yield "X-Auto-Response-Suppress", "All"
     yield "List-Id", f"safetyd <safetyd.{host}>"
-
-

@@ -141,7 +141,7 @@ def _budget_text(event: events.BudgetMarked, *, exceeded: bool) -> str:
     else:
         said = f"{_usd(max(left, 0.0))} is left. {who} that costs more {end}"
     refused = f" About {_usd(event.estimate)} more was refused." if exceeded else ""
-    fresh = f"The budget begins anew {event.renewed}."
+    fresh = f"The budget is full again {event.renewed}."
     return f"{said}.{refused if event.estimate else ''} {fresh}{_raise(event)}"
 
 

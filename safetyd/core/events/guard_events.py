@@ -111,7 +111,9 @@ class BudgetMarked(Event, kw_only=True, omit_defaults=True, tag="budget_marked")
     limit: float
     estimate: float
     agent: str | None = None
-    renewed: str = ""  # When the budget begins anew, such as "at 00:00Z"; empty in older journals.
+    renewed: str = (
+        ""  # When the budget is full again, such as "at 00:00Z"; empty in older journals.
+    )
 
 
 class BudgetRaised(Event, kw_only=True, omit_defaults=True, tag="budget_raised"):

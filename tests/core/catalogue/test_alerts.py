@@ -243,7 +243,7 @@ def test_an_alert_about_a_budget_says_what_is_left_and_how_to_raise_it(
 
     assert alert is not None
     assert said in alert.text
-    assert "The budget begins anew at 00:00Z." in alert.text
+    assert "The budget is full again at 00:00Z." in alert.text
 
 
 def test_a_chain_cannot_be_raised_and_what_costs_nothing_was_not_refused() -> None:

@@ -26,7 +26,7 @@ _FRESH: Final[dict[Scope, str]] = {
 }
 
 
-# When a budget begins anew; all others do so every day.
+# When a budget is full again; all others do so every day.
 _RENEWED: Final[dict[Scope, str]] = {"chain": "in another chain", "session": "in another session"}
 
 

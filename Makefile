@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 CHECKS := types format lint contracts generated locked vendored
 
-.PHONY: run demo test quick fuzz fuzz-parser fuzz-parser-c hosts adapters packages deb deb-test cluster-demo chaos style check $(CHECKS) rewritten coverage bench docs lock coverage-of-seeds clean
+.PHONY: run demo test quick fuzz fuzz-parser fuzz-parser-c hosts adapters packages deb deb-test cluster-demo chaos style check $(CHECKS) rewritten coverage bench gallery docs lock coverage-of-seeds clean
 
 run: $(READY)
 	@$(BIN)/safetyd run $(ARGS)
@@ -114,6 +114,10 @@ rewritten:
 # Coverage of everything, with the commands and daemons that tests start. Takes twice as long as the tests.
 coverage: $(TOOLS)
 	$(BIN)/python -m pytest -q -n 4 --dist loadfile -m 'not alone' --cov --cov-report=term-missing $(ARGS)
+
+# Every kind of message in every place, for people to look at: ARGS="FOLDER NAME".
+gallery: $(TOOLS)
+	$(BIN)/python -m tests.gallery $(ARGS)
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks $(ARGS)

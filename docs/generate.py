@@ -1,4 +1,4 @@
-"""Generate schemas, AsyncAPI, OpenAPI, the tables in protocol.md and the completion table.
+"""Generate schemas, AsyncAPI, OpenAPI, parts of documents, and the completion table.
 
 python docs/generate.py            write
 python docs/generate.py --check    exit 1 and name outdated files
@@ -16,6 +16,7 @@ import yaml
 from docs.components import Json, schemas_of
 from docs.exchanges import EXCHANGES, Exchange
 from docs.field_docs import described
+from docs.message_examples import with_examples
 from docs.messages import MESSAGES, TELEMETRY
 from docs.openapi import openapi
 from docs.tables import with_tables
@@ -108,6 +109,8 @@ def generated() -> Iterator[tuple[Path, str]]:
         yield DOCS / "schemas" / f"{name}.json", json.dumps(schema, indent=2) + "\n"
     protocol = DOCS / "protocol.md"
     yield protocol, with_tables(protocol.read_text(), schemas)
+    notifications = DOCS / "notifications.md"
+    yield notifications, with_examples(notifications.read_text())
     yield completion.TABLE, completion.table(commands)
     yield (
         DOCS / "asyncapi.yaml",

@@ -7,11 +7,12 @@ import msgspec
 from safetyd.cards.request_card import RequestCard
 from safetyd.core.events.notification_events import ItemKind, NoteSheet
 from safetyd.core.messages.proposal import Urgency
+from safetyd.core.text.visible_text import cut_to
 
-_PREFIXES: Final[dict[ItemKind, str]] = {
+PREFIXES: Final[dict[ItemKind, str]] = {
     "reminder": "Reminder: ",
     "last_call": "Last call: ",
-    "expired": "Expired, not answered: ",
+    "expired": "Expired: ",
 }
 
 
@@ -64,4 +65,17 @@ def asks(card: SingleCard) -> bool:
 def titled(card: SingleCard) -> str:
     """Return the title of a card. Reminders, last calls and expired requests have a prefix."""
     times = f" ({card.count} times)" if card.count > 1 and not asks(card) else ""
-    return f"{_PREFIXES.get(card.kind, '')}{card.title}{times}"
+    return f"{PREFIXES.get(card.kind, '')}{card.title}{times}"
+
+
+def headed(card: RequestCard) -> str:
+    """Return who asks for what, without the action itself."""
+    return f"{PREFIXES.get(card.kind, '')}{card.wish or card.names}"
+
+
+def headlined(card: SingleCard, most: int) -> str:
+    """Return the question or the fact of a card in one line of at most `most` characters."""
+    if not isinstance(card, RequestCard):
+        return cut_to(titled(card), most)
+    prefix = PREFIXES.get(card.kind, "")
+    return f"{prefix}{card.question(most - len(prefix))}"

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import UNSET
 
 from safetyd.cards.request_details import GrantOffer, RequestDetails, RequestEnded, short_digest
-from safetyd.cards.risk_words import danger_by, stricter
+from safetyd.cards.risk_words import by_gravity, danger_by, rule_words, stricter, undone
 from safetyd.core.approvals.request import State
 from safetyd.core.messages.binding import besides, object_of
 from safetyd.core.messages.money import dollars, nano
@@ -24,8 +24,9 @@ from safetyd.core.messages.proposal import Proposal, Risk, Urgency
 from safetyd.core.messages.verdict import CommandPart
 from safetyd.core.shell.command_reader import READ
 from safetyd.core.text.diff_lines import DiffKind, diff_lines, holds_diff
-from safetyd.core.text.time_words import day_and_clock, duration
-from safetyd.core.text.visible_text import quoted
+from safetyd.core.text.time_words import day_and_clock, duration, in_zone, near
+from safetyd.core.text.visible_text import cut_to, quoted
+from safetyd.core.text.web_addresses import site_of
 
 SHOWN_PARTS: Final = 5  # maximum number of command parts that are listed
 MAX_DIFFS: Final = 20
@@ -34,10 +35,16 @@ TEXT: Final = "text"  # the name of the first field
 DEADLINE: Final = "deadline"
 EXACT: Final = "exact text"
 NOT_STATED: Final = "not stated"
+UNSTATED: Final = frozenset({"no_cost", "no_rollback"})  # fields that state that nothing was said
+NONE_GIVEN: Final = "none given"
+MIN_GIST: Final = 24  # characters of the action that a question shows, however long its names are
 
 # Keys in `context` and in unknown fields that name recipients.
 _RECIPIENTS: Final = ("to", "cc", "bcc", "recipient", "recipients")
 _DIFFS: Final = frozenset({"diff", "patch"})
+_ACTIONS: Final = frozenset({TEXT, "paths", "target"})  # fields that say what the action is
+_USUAL: Final = ". Usual is "  # between the reason of a pause and what is usual
+_SO: Final = ", so it needs approval"  # the end of many reasons
 # Fields of a proposal that the card shows in another way, or that do not describe the action.
 _ELSEWHERE: Final = frozenset(
     {
@@ -70,10 +77,18 @@ class CardField(msgspec.Struct, frozen=True, kw_only=True):
     diff: bool = False
     marks: tuple[CommandPart, ...] = ()  # parts of the text that need approval
     cut: int = 0  # omitted characters
+    needed: bool = False  # the decision depends on it
+    brief: str = ""  # the same in a few words, without a title, for a phone
+    gist: str = ""  # its most important words, for a subject
 
     @property
     def text(self) -> str:
         return "\n".join(self.lines)
+
+    @property
+    def required(self) -> bool:
+        """True if a message without this field offers no approval."""
+        return self.bound or self.needed
 
     @property
     def named(self) -> str:
@@ -117,12 +132,13 @@ class RequestCard(msgspec.Struct, frozen=True, kw_only=True):
     deadline: datetime | None = None
     silence: str = ""  # what happens if nobody answers
     cost: str = ""  # an amount
+    wish: str = ""  # what is asked for, if it is more than the action
     digest: str  # short
     count: int = 1  # how often it was proposed
     others: int = 0  # further requests of this agent that the message does not show
     fields: tuple[CardField, ...]
     left_out: tuple[str, ...] = ()  # names of fields that are omitted or cut
-    whole: bool = True  # the card shows everything that an approval covers
+    whole: bool = True  # the card shows everything that a decision needs
     approve_by: tuple[str, ...] = ()  # where it can be approved: link, sms, desktop
     link: str = ""  # link to the page of the request
     code: str = ""  # code that approves it on its page, and by SMS if permitted
@@ -130,6 +146,29 @@ class RequestCard(msgspec.Struct, frozen=True, kw_only=True):
     commands: tuple[str, ...] = ()  # commands that answer it in a terminal
     option: str = ""  # --data-dir for every command; empty for the default directory
     grant: GrantOffer | None = None
+
+    def question(self, most: int) -> str:
+        """Return the question in one line of at most `most` characters, cut in the middle."""
+        asked, what = self.wish or self.names, self._gist
+        if not what:
+            return cut_to(asked, most)
+        asked = cut_to(asked, max(most - len(what) - 2, most - MIN_GIST - 2))
+        return f"{asked}: {cut_to(what, most - len(asked) - 2)}"
+
+    @property
+    def names(self) -> str:
+        """Who asks for what type of action."""
+        return f"resume {self.agent}" if self.own else f"{self.type} by {self.agent}"
+
+    @property
+    def _gist(self) -> str:
+        """The most important words of the action, on one line."""
+        first = next(iter(self.fields), None)
+        if first is None or first.name not in _ACTIONS or first.lines == (NONE_GIVEN,):
+            return ""
+        return first.gist or " ⏎ ".join(
+            filter(None, (" ".join(line.split()) for line in first.lines))
+        )
 
     @property
     def title(self) -> str:
@@ -151,8 +190,8 @@ class RequestCard(msgspec.Struct, frozen=True, kw_only=True):
     def first(self, count: int) -> Self:
         """Return the card with only its first `count` fields."""
         dropped = self.fields[count:]
-        names, bound = [each.named for each in dropped], any(each.bound for each in dropped)
-        return self._without(names, bound=bound, fields=self.fields[:count])
+        names, required = [each.named for each in dropped], any(each.required for each in dropped)
+        return self._without(names, required=required, fields=self.fields[:count])
 
     def with_text(self, chars: int) -> Self:
         """Return the card with at most `chars` characters of its first field."""
@@ -166,15 +205,17 @@ class RequestCard(msgspec.Struct, frozen=True, kw_only=True):
         short = msgspec.structs.replace(field, lines=lines, cut=field.cut + cut, marks=())
         fields = (*self.fields[:at], short, *self.fields[at + 1 :])
         name = f"{cut:,} characters of the {field.title}"
-        return self._without([name], bound=field.bound, fields=fields)
+        return self._without([name], required=field.required, fields=fields)
 
     def without(self, what: str) -> Self:
         """Return the card with one more omitted part, which an approval would cover."""
-        return self._without([what], bound=True, fields=self.fields)
+        return self._without([what], required=True, fields=self.fields)
 
-    def _without(self, names: Sequence[str], *, bound: bool, fields: tuple[CardField, ...]) -> Self:
+    def _without(
+        self, names: Sequence[str], *, required: bool, fields: tuple[CardField, ...]
+    ) -> Self:
         kept = msgspec.structs.replace(self, left_out=(*self.left_out, *names), fields=fields)
-        if not bound:
+        if not required:
             return kept
         answered = (f"safetyd {verb} {self.id}{self.option}" for verb in ("show", "deny"))
         commands = self.commands and tuple(answered)
@@ -211,6 +252,7 @@ def request_card(details: RequestDetails, zone: tzinfo | None, now: datetime) ->
         deadline=None if details.deadline is None else details.deadline.astimezone(zone),
         silence=_silence(details),
         cost=_amount(details.proposal),
+        wish=details.wish,
         digest=short_digest(details.digest),
         count=details.repeats + 1,
         fields=tuple(_fields(details, zone, now)),
@@ -236,6 +278,7 @@ def _fields(details: RequestDetails, zone: tzinfo | None, now: datetime) -> Iter
     yield from _action(details)
     yield from _terms(details, zone, now)
     yield from _attached(details.proposal)
+    yield from _known("suggestion", "suggestion", [_suggestion(details)])
     yield from _reasons(details)
     yield from _known("asked", "requested", [_asked(details, zone)])
     earlier = (_earlier(row, details, zone) for row in details.before)
@@ -243,38 +286,74 @@ def _fields(details: RequestDetails, zone: tzinfo | None, now: datetime) -> Iter
 
 
 def _action(details: RequestDetails) -> Iterator[CardField]:
-    """Yield what the action does, where, and what it costs."""
+    """Yield what the action does, where, and what it costs: first the text, paths or target."""
     proposal = details.proposal
-    yield _what(details)
+    what, exact = tuple(_what(details)), (*_paths(details), *_target(proposal))
+    described = not proposal.text and bool(exact)  # then the agent's description comes later
+    yield from exact if described else (*what, *exact)
     yield from _known("parts", "parts that need approval", _part_lines(details))
     yield from _recipients(proposal)
-    yield from _said("project", "project", proposal.project, bound=True)
-    yield from _said("target", "target", msgspec.to_builtins(proposal.target), bound=True)
+    amount = _amount(proposal)
+    if amount:
+        estimate = f"{amount} (agent's estimate)"
+        yield from _known("cost", "cost", [estimate], bound=True, brief=f"costs {amount}")
     yield from _said("remote", "sent to", proposal.remote, bound=True)
-    yield from _said("paths", "paths", list(map(_on_one_line, proposal.paths)), bound=True)
+    yield from _said("project", "project", proposal.project, bound=True)
+    folder, stated = _folder(details), proposal.cwd is not None
+    yield from _known("folder", "folder", [folder], bound=stated, brief=f"in {folder}" * stated)
+    if described:
+        yield from what
+    yield from _said("tokens", "tokens", msgspec.to_builtins(proposal.tokens), bound=True)
+    if not details.own:
+        yield from _known("gives", "if approved", [details.gives], bound=True)
+
+
+def _paths(details: RequestDetails) -> Iterator[CardField]:
+    paths = tuple(map(_on_one_line, details.proposal.paths))
+    more = f" and {len(paths) - 1:,} more" if len(paths) > 1 else ""
+    gist = f"{paths[0]}{more}" if paths else ""
+    yield from _said("paths", "paths", list(paths), bound=True, gist=gist)
     ends = (end or "too many links to follow" for end in details.resolved)
     yield from _known("resolved", "resolved paths", ends, bound=True)
-    yield from _known("folder", "folder", [_folder(details)], bound=proposal.cwd is not None)
-    cost = f"{amount} (agent's estimate)" if (amount := _amount(proposal)) else NOT_STATED
-    if not details.own:
-        yield from _known("cost", "cost", [cost], bound=bool(amount))
-    yield from _said("tokens", "tokens", msgspec.to_builtins(proposal.tokens), bound=True)
-    yield from _known("gives", "note", [details.gives], bound=True)
+
+
+def _target(proposal: Proposal) -> Iterator[CardField]:
+    if (target := proposal.target) is None:
+        return
+    label = target.label or target.name or target.role
+    site = site_of(target.url) or target.window or target.app
+    gist = " on ".join(filter(None, (f'"{label}"' if label else "", site)))
+    yield from _said("target", "target", msgspec.to_builtins(target), bound=True, gist=gist)
 
 
 def _terms(details: RequestDetails, zone: tzinfo | None, now: datetime) -> Iterator[CardField]:
     """Yield the risk, the deadline and the reasons for requiring approval."""
     danger = danger_by(details.risk, details.reversibility, details.rules)
-    yield from _known("risk", "risk", [danger])
+    found = undone(stricter(details.reversibility, details.rules))
+    yield from _known("risk", "risk", [danger], needed=True, brief=f"{details.risk} risk, {found}")
+    if details.state == "pending":
+        lines, brief = [_deadline(details, zone, now)], _brief_deadline(details, zone, now)
+        yield from _known(DEADLINE, "deadline", lines, needed=True, brief=brief)
+    yield from _rules(details, zone)
     if details.unknown:
         yield from _known("unknown", "type", ["not configured"])
-    if details.state == "pending":
-        yield from _known(DEADLINE, "deadline", [_deadline(details, zone, now)])
-    yield from _known("suggestion", "suggestion", [_suggestion(details)])
-    yield from _known("rules", "required by", (f"{v.rule}: {v.reason}" for v in details.verdicts))
     if details.state == "expired" and details.answer is not None:
         # The rule; the sentence after it tells the agent how to ask again.
         yield from _known("closed", "closed", [details.answer.words.partition(". ")[0]])
+
+
+def _rules(details: RequestDetails, zone: tzinfo | None) -> Iterator[CardField]:
+    """Yield the rules that require approval, the gravest first."""
+    if details.own:
+        return  # its first field is the reason
+    verdicts = by_gravity(details.verdicts)
+    reasons = [in_zone(verdict.reason, zone, details.asked_at) for verdict in verdicts]
+    lines = [f"{each.rule}: {why}" for each, why in zip(verdicts, reasons, strict=True)]
+    lines += [  # the parts of a command say more than its other rules
+        f"{rule}: {rule_words(rule)}" for each in verdicts if not each.parts for rule in each.also
+    ]
+    brief = "; ".join(dict.fromkeys(why.removesuffix(_SO) for why in reasons))
+    yield from _known("rules", "required by", lines, needed=True, brief=brief)
 
 
 def _suggestion(details: RequestDetails) -> str:
@@ -301,22 +380,27 @@ def _attached(proposal: Proposal) -> Iterator[CardField]:
 
 
 def _reasons(details: RequestDetails) -> Iterator[CardField]:
-    """Yield the agent's explanations."""
+    """Yield the agent's explanations, and which of them are missing."""
     proposal = details.proposal
     yield from _said("rationale", "agent's reason", proposal.rationale)
     if proposal.text:
         yield from _said("description", "description", proposal.description)
     yield from _said("rollback", "rollback plan", proposal.rollback)
-    if not proposal.rollback and not details.own:
+    if details.own:
+        yield from _known("gives", "if approved", [details.gives])
+        return
+    if not proposal.rollback:
         yield from _known("no_rollback", "rollback plan", ["none given"])
+    if proposal.cost_usd is None:
+        yield from _known("no_cost", "cost", [NOT_STATED])
 
 
-def _what(details: RequestDetails) -> CardField:
-    """Return the exact text of the action, or its description if the agent gave no text."""
+def _what(details: RequestDetails) -> Iterator[CardField]:
+    """Yield the exact text of the action, or its description if the agent gave no text."""
     proposal = details.proposal
     if proposal.text:
         marks = tuple(part for verdict in details.verdicts for part in verdict.parts)
-        return CardField(
+        yield CardField(
             name=TEXT,
             title=EXACT,
             lines=tuple(proposal.text.split("\n")),
@@ -325,13 +409,16 @@ def _what(details: RequestDetails) -> CardField:
             diff=holds_diff(proposal.text),
             marks=marks,
         )
+        return
     described = tuple(proposal.description.split("\n"))
     if details.own:
-        return CardField(name=TEXT, title="paused because", lines=described, bound=True)
-    if proposal.description:
+        why, *_ = proposal.description.split(_USUAL)
+        yield CardField(name=TEXT, title="paused because", lines=described, bound=True, gist=why)
+    elif proposal.description:
         title = "description (no exact text given)"
-        return CardField(name=TEXT, title=title, lines=described, agent=True, bound=True)
-    return CardField(name=TEXT, title=EXACT, lines=("none given",), bound=True)
+        yield CardField(name=TEXT, title=title, lines=described, agent=True, bound=True)
+    elif not proposal.paths and proposal.target is None:
+        yield CardField(name=TEXT, title=EXACT, lines=(NONE_GIVEN,), bound=True)
 
 
 def _part_lines(details: RequestDetails) -> Iterator[str]:
@@ -371,6 +458,14 @@ def _deadline(details: RequestDetails, zone: tzinfo | None, now: datetime) -> st
         return f"None. {silence}"
     left = duration(max((details.deadline - now).total_seconds(), 0.0))
     return f"{left} left, until {day_and_clock(details.deadline.astimezone(zone))}. {silence}"
+
+
+def _brief_deadline(details: RequestDetails, zone: tzinfo | None, now: datetime) -> str:
+    after = "the agent stays paused" if details.own else "it does not run"
+    if details.deadline is None:
+        return f"without an answer, {after}"
+    at = details.deadline.astimezone(zone)
+    return f"until {near(at, now.astimezone(zone))} {at:%Z}, else {after}"
 
 
 def _asked(details: RequestDetails, zone: tzinfo | None) -> str:
@@ -430,22 +525,30 @@ def _plain_json(said: object) -> object:
 
 
 def _known(
-    name: str, title: str, lines: Iterator[str] | Sequence[str], *, bound: bool = False
+    name: str,
+    title: str,
+    lines: Iterator[str] | Sequence[str],
+    *,
+    bound: bool = False,
+    needed: bool = False,
+    brief: str = "",
 ) -> Iterator[CardField]:
     """Yield a field with safetyd's words, unless it has no lines."""
     said = tuple(filter(None, lines))
     if said:
-        yield CardField(name=name, title=title, lines=said, bound=bound)
+        yield CardField(name=name, title=title, lines=said, bound=bound, needed=needed, brief=brief)
 
 
 def _said(
-    name: str, title: str, value: object, *, bound: bool = False, label: str = ""
+    name: str, title: str, value: object, *, bound: bool = False, label: str = "", gist: str = ""
 ) -> Iterator[CardField]:
     """Yield a field with the agent's words, if the agent sent any."""
     if value is None or value in ("", [], {}):
         return
     lines = tuple(_words(value).split("\n"))
-    yield CardField(name=name, title=title, lines=lines, agent=True, bound=bound, label=label)
+    yield CardField(
+        name=name, title=title, lines=lines, agent=True, bound=bound, label=label, gist=gist
+    )
 
 
 def _words(said: object) -> str:

@@ -118,6 +118,7 @@ class RequestDetails(RequestRow, frozen=True, kw_only=True):
     claimant: str | None
     before: tuple[RequestEnded, ...]
     told: tuple[Telling, ...]
+    wish: str = ""  # What is asked for, if it is more than the action, such as more budget.
     not_by_web: str = ""  # Why the control room cannot approve it, and what can.
     not_granted: str = ""  # Why no grant can be made from it.
     change: KeptChange | UnsetType = UNSET  # The commit of the action's changes, if any.

@@ -75,7 +75,7 @@ class NotificationSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
     night_messages: Messages = _CALM.night_messages
     on_call_night_messages: Messages = _CALM.on_call_night_messages
     alert_batch_seconds: Seconds = _USUAL.alert_batch_s
-    summaries: Summaries = _USUAL.summaries
+    summaries: Summaries = "review"  # older journals have all summaries
     daily_report: bool = False  # the default for recipients without this setting
     report_at: TimeOfDay = "07:00"  # in `timezone`
     quiet_start: TimeOfDay = _NIGHT.start

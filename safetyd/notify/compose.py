@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from datetime import datetime
+from datetime import datetime, tzinfo
 from socket import gethostname
 from typing import Final, Literal, Protocol
 from zoneinfo import ZoneInfo
@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from safetyd.cards.note_cards import AlertCard, Card, DigestCard, SingleCard, SummaryCard
-from safetyd.cards.request_card import CardField, RequestCard, request_card
+from safetyd.cards.request_card import UNSTATED, CardField, RequestCard, request_card
 from safetyd.core.approvals.assurance import approvable, risk_within
 from safetyd.core.approvals.request import Request
 from safetyd.core.engine.engine_state import EngineState
@@ -27,6 +27,7 @@ from safetyd.core.events.notification_events import (
 from safetyd.core.messages.proposal import Risk
 from safetyd.core.outbox.deliveries import Delivery
 from safetyd.core.recipients import Recipient
+from safetyd.core.text.time_words import in_zone
 from safetyd.notify.channel_templates import ChannelTemplates
 from safetyd.notify.message import Notice, Privacy
 from safetyd.notify.sanitize import harmless, harmless_nearly, one_line
@@ -164,7 +165,7 @@ class Composer:
             elif note is not None:
                 tested = note.kind == "test"
                 link = self.link(delivery.id, note.id, delivery.recipient) if tested else ""
-                yield noted(note, link, destination.privacy)
+                yield noted(note, link, destination.privacy, now.tzinfo)
 
     def _asked(
         self,
@@ -177,7 +178,7 @@ class Composer:
     ) -> RequestCard:
         """Return the sanitized card of a request, with links and commands to answer it."""
         known = details(state, Moment(now, 0.0), request, grants=False)
-        card = request_card(known, now.tzinfo, now).with_option(self._option)
+        card = _stated(request_card(known, now.tzinfo, now)).with_option(self._option)
         kind = item.kind if item.kind in _ASKED else "request"
         card = msgspec.structs.replace(card, kind=kind)
         if request.pending:
@@ -232,6 +233,12 @@ def _ways(
         yield "sms"
 
 
+def _stated(card: RequestCard) -> RequestCard:
+    """Return a card without fields that only say that the agent stated nothing."""
+    fields = tuple(field for field in card.fields if field.name not in UNSTATED)
+    return msgspec.structs.replace(card, fields=fields)
+
+
 def harmless_card(card: RequestCard) -> RequestCard:
     """Return a sanitized card that names unprintable characters among its omissions."""
     fields = tuple(map(_harmless_field, card.fields))
@@ -239,6 +246,7 @@ def harmless_card(card: RequestCard) -> RequestCard:
         card,
         type=one_line(card.type, LINE_CHARS),
         project=one_line(card.project, LINE_CHARS),
+        wish=one_line(card.wish, LINE_CHARS),
         fields=fields,
     )
     seen = (field.text.replace("\n", "").isprintable() for field in card.fields if field.bound)
@@ -256,6 +264,8 @@ def _harmless_field(field: CardField) -> CardField:
         title=one_line(field.title, LINE_CHARS),
         lines=lines,
         label=one_line(field.label, LINE_CHARS),
+        brief=one_line(field.brief, FIELD_CHARS),
+        gist=one_line(field.gist, LINE_CHARS),
         marks=(),
     )
 
@@ -266,19 +276,20 @@ def discreet(card: RequestCard, privacy: Privacy) -> RequestCard:
         return card
     shown = _SUMMARY if privacy == "summary" else ()
     fields = tuple(field for field in card.fields if field.name in shown)
-    bare = msgspec.structs.replace(card, project="", fields=fields)
+    bare = msgspec.structs.replace(card, project="", wish="", fields=fields)
     return bare.without("details of the action")
 
 
-def noted(note: Note, link: str, privacy: Privacy) -> AlertCard | SummaryCard:
-    """Return the sanitized card of an alert, a summary or a test."""
+def noted(note: Note, link: str, privacy: Privacy, zone: tzinfo | None) -> AlertCard | SummaryCard:
+    """Return the sanitized card of an alert, a summary or a test, with times in `zone`."""
     summary = note.kind == "summary"
-    shown = harmless_nearly(note.text, SUMMARY_CHARS if summary else TEXT_CHARS)
+    said = in_zone(note.text, zone, note.at)
+    shown = harmless_nearly(said, SUMMARY_CHARS if summary else TEXT_CHARS)
     full = privacy == "full"
     kind = SummaryCard if summary else AlertCard
     card = kind(
         id=note.id,
-        title=one_line(_title(note), LINE_CHARS),
+        title=one_line(in_zone(_title(note), zone, note.at), LINE_CHARS),
         urgency=note.urgency,
         text=shown.text if full else "",
         cut=shown.cut if full else 0,
@@ -296,7 +307,8 @@ def _title(note: Note) -> str:
     agent = note.agent if note.kind == "alert" else None
     if not agent or re.search(rf"(?<![\w-]){re.escape(agent)}(?![\w-])", note.title):
         return note.title
-    return f"{agent}: {note.title}"
+    kind, colon, said = note.title.partition(": ")
+    return f"{kind}: {agent}: {said}" if colon and kind.isupper() else f"{agent}: {note.title}"
 
 
 def _shown_sheet(sheet: NoteSheet) -> NoteSheet:

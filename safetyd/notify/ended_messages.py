@@ -100,7 +100,7 @@ class EndedMessages:
         pending = tuple(item for item in delivery.items if item.ref not in ended_ids)
         items = pending or delivery.items
         notice = self._context.composer.notice(state, delivery, items, moment.at)
-        ends = [_end(request, notice) for request in over[:MAX_ENDS]]
+        ends = [how_it_ended(request, notice) for request in over[:MAX_ENDS]]
         ends += [f"{len(over) - MAX_ENDS} more ended"] if len(over) > MAX_ENDS else []
         return EndedMessage(
             notice=notice,
@@ -124,7 +124,7 @@ class EndedMessages:
                 return
 
 
-def _end(request: Request, notice: Notice) -> str:
+def how_it_ended(request: Request, notice: Notice) -> str:
     """Return how a request ended."""
     what = "" if notice.minimal else f": {request.asked.type} by {request.agent}"
     given, state = request.answer, request.state.capitalize()

@@ -5,23 +5,36 @@ addresses that a program would turn into links. A channel escapes only for its o
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import Final, Literal, Self
 
 import msgspec
 from msgspec.structs import replace
 
-from safetyd.cards.note_cards import Card, DigestCard, SingleCard, asks, titled
+from safetyd.cards.note_cards import (
+    PREFIXES,
+    Card,
+    DigestCard,
+    SingleCard,
+    asks,
+    headlined,
+    titled,
+)
+from safetyd.cards.request_card import RequestCard
 from safetyd.core.events.notification_events import ItemKind
 from safetyd.core.messages.proposal import Urgency
+from safetyd.core.text.visible_text import cut_to
 from safetyd.notify.channel_templates import ChannelTemplates
+
+SUBJECT_CHARS: Final = 60  # phones show no more
+HEADLINE_CHARS: Final = 140
+TIMES: Final = "\N{MULTIPLICATION SIGN}"
 
 Privacy = Literal["full", "summary", "minimal"]
 
 # Singular and plural, in the order in which they are listed.
 _COUNTED: Final[dict[ItemKind, tuple[str, str]]] = {
-    "request": ("pending request", "pending requests"),
     "expired": ("expired request", "expired requests"),
     "alert": ("alert", "alerts"),
     "summary": ("summary", "summaries"),
@@ -97,27 +110,53 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def headline(self) -> str:
-        """The message in one line."""
-        single = self.single
-        if single is not None and not self.minimal:
-            return f"{'Approval needed: ' * (single.kind == 'request')}{titled(single)}"
-        return f"{'After quiet hours: ' * self.quiet}{self._lead()}"
+        """The question or the fact in one line, long enough for all names."""
+        return self._headline(HEADLINE_CHARS)
 
     @property
     def subject(self) -> str:
-        """The headline, marked as a test or as urgent."""
-        return f"{'[TEST] ' * self.test}{'HIGH: ' * self.high}{self.headline}"
+        """The same for a subject or title: marked as a test or as urgent, and short."""
+        marks = f"{'[TEST] ' * self.test}{'HIGH: ' * self.high}"
+        return f"{marks}{self._headline(SUBJECT_CHARS - len(marks))}"
+
+    def names_beside(self, title: str) -> str:
+        """Return the names of the agent and of the type of action, unless a title has both."""
+        single = self.single
+        if not isinstance(single, RequestCard) or self.minimal or single.names in title:
+            return ""
+        return single.names
+
+    def _headline(self, most: int) -> str:
+        single = self.single
+        if single is not None and not self.minimal:
+            return headlined(single, most)
+        return cut_to(f"{'After quiet hours: ' * self.quiet}{self._kind}{self._lead()}", most)
+
+    @property
+    def _kind(self) -> str:
+        """What several reminders or last calls have before their number."""
+        kinds = {card.kind for card in self.cards}
+        return PREFIXES.get(kinds.pop(), "") if len(kinds) == 1 else ""
 
     @property
     def counted(self) -> str:
-        """The number of cards of each kind, and the number of cards that are left out."""
+        """The number of cards of each kind, and the number of cards that are left out.
+
+        Requests have their types, such as `3 requests: push, deploy` with a number for several.
+        """
         counts = Counter(sort(card) for card in self.cards)
         said = [
             f"{counts[kind]} {one if counts[kind] == 1 else many}"
             for kind, (one, many) in _COUNTED.items()
             if counts[kind]
         ]
-        return ", ".join([*said, f"{self.more:,} more"] if self.more else said)
+        others = ", ".join([*said, f"{self.more:,} more"] if self.more else said)
+        asked = [card for card in self.cards if isinstance(card, RequestCard) and card.asks]
+        if not asked:
+            return others
+        types = "" if self.minimal else f": {_types(asked)}"
+        count = f"{len(asked)} {'request' if len(asked) == 1 else 'requests'}{types}"
+        return "; ".join(filter(None, (count, others)))
 
     def _lead(self) -> str:
         """Return the counts; an urgent alert or the daily report is named first."""
@@ -160,3 +199,11 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
 def sort(card: SingleCard) -> ItemKind:
     """Return the kind under which a card is counted: `request` if it needs an answer."""
     return "request" if asks(card) else card.kind
+
+
+def _types(cards: Sequence[RequestCard]) -> str:
+    """Return the types of requests, with the number of each if there are several."""
+    counts = Counter(card.type for card in cards)
+    return ", ".join(
+        f"{name} {TIMES}{count}" if count > 1 else name for name, count in counts.items()
+    )

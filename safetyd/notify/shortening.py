@@ -4,18 +4,28 @@ If even the first fields are too long, the exact text is cut in the middle. A di
 less of each card, and then fewer cards.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import msgspec
 
 from safetyd.cards.note_cards import AlertCard, DigestCard, SingleCard, SummaryCard
-from safetyd.cards.request_card import RequestCard, cut_middle
+from safetyd.cards.request_card import DEADLINE, CardField, RequestCard, cut_middle
 from safetyd.notify.message import Notice
 
 CUT: Final = "…"
-TEXTS: Final = (4000, 2000, 1000, 500, 160, 60)  # lengths of the exact text to try, in characters
+TEXTS: Final = (
+    4000,
+    2000,
+    1000,
+    500,
+    160,
+    60,
+    30,
+)  # lengths of the exact text to try, in characters
 ENTRIES: Final = (900, 500, 250, 120, 60)  # lengths of each card in a digest to try
+
+GIST_CHARS: Final = 60  # a target or paths that are longer are shown in a few words on a phone
 
 Size = Callable[[str], int]
 
@@ -68,9 +78,9 @@ def versions(notice: Notice, most: int) -> Iterator[Notice]:
 def _requests(card: RequestCard, most: int) -> Iterator[RequestCard]:
     """Yield shorter and shorter cards: first with fewer fields, then with a shorter text."""
     total = len(card.fields)
-    bound = max((at + 1 for at, field in enumerate(card.fields) if field.bound), default=0)
+    required = max((at + 1 for at, field in enumerate(card.fields) if field.required), default=0)
     for count in range(total, 0, -1):
-        if count in {1, bound} or _length(card, count) <= most:
+        if count in {1, required} or _length(card, count) <= most:
             yield card.first(count)
     for chars in TEXTS:
         short = card.with_text(chars)
@@ -114,3 +124,24 @@ def entry(card: SingleCard, chars: int) -> SingleCard:
 def _short_note(card: AlertCard | SummaryCard, chars: int) -> SingleCard:
     shown, cut = cut_middle(card.text, chars)
     return msgspec.structs.replace(card, text=shown if chars else "", cut=card.cut + cut)
+
+
+def with_short_names(card: RequestCard, agent: str, type_: str) -> RequestCard:
+    """Return a card with shortened names. If one of them is cut, it offers no approval."""
+    short = msgspec.structs.replace(card, agent=agent, type=type_)
+    return short if short.names == card.names else short.without("the full names")
+
+
+def deadline_second(fields: Sequence[CardField]) -> Iterator[CardField]:
+    """Yield the deadline after the first field, because the last fields are left out first."""
+    yield from fields[:1]
+    yield from sorted(fields[1:], key=lambda field: field.name != DEADLINE)
+
+
+def with_gist(card: RequestCard) -> RequestCard:
+    """Return a card that shows a long target, or many paths, in a few words."""
+    first = next(iter(card.fields), None)
+    if first is None or not first.gist or len(first.text) <= GIST_CHARS:
+        return card
+    gist = first.gist.replace('"', "")
+    return card.with_field(0, gist, max(len(first.text) - len(gist), 1))

@@ -10,7 +10,7 @@ from typing import Final
 from jinja2 import ChoiceLoader, FileSystemLoader, StrictUndefined, TemplateError
 from jinja2.sandbox import SandboxedEnvironment
 
-from safetyd.cards.note_cards import NoteCard, titled
+from safetyd.cards.note_cards import NoteCard, headed, titled
 from safetyd.cards.request_card import CardField, ColouredLine, RequestCard
 from safetyd.clock import uptime
 from safetyd.core.text.diff_lines import holds_diff
@@ -112,6 +112,7 @@ _FILTERS: Final[dict[str, Callable[..., object]]] = {
     "capital": capital,
     "some": some,
     "titled": titled,
+    "headed": headed,
     "lined": lined,
 }
 _SHIPPED: Final = environment("safetyd.notify", "", **_FILTERS)

@@ -8,16 +8,20 @@ from typing import Any, NamedTuple
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from safetyd.cards.request_card import CardField, RequestCard, request_card
 from safetyd.console.render.terminal_card import card as terminal_card
 from safetyd.console.review import detail
 from safetyd.core.approvals.request import Request
+from safetyd.core.messages.proposal import Target
+from safetyd.core.text.visible_text import pieces, visible
 from safetyd.notify.apprise.channel import ZERO_WIDTH, written
 from safetyd.notify.compose import harmless_card
 from safetyd.notify.desktop.desktop_content import rendered
 from safetyd.notify.email.mail_channel import mail
-from safetyd.notify.message import Notice, Privacy
+from safetyd.notify.message import SUBJECT_CHARS, Notice, Privacy
 from safetyd.notify.ntfy.channel import publication
 from safetyd.notify.slack.slack_message import written as slack
 from safetyd.notify.sms.gsm import BASIC, EXTENDED, normalise, septets
@@ -26,6 +30,7 @@ from safetyd.notify.telegram.telegram_message import written as telegram
 from safetyd.notify.webhook.channel import document
 from safetyd.operators.views.request_view import details
 from safetyd.web.pages.request_page import FormDraft, request_page
+from tests.cards.card_story import context
 from tests.cards.hard_requests import HARD
 from tests.notify.compose_rig import ComposeRig, telling
 from tests.web.pages.page_reader import Reader, view
@@ -74,6 +79,7 @@ def channel(notice: Notice, name: str) -> Shown:  # noqa: PLR0911, PLR0915 - a p
         case "desktop":
             desk = rendered(notice)
             assert len(desk.body) <= 240
+            assert desk.summary == notice.subject
             return Shown(f"{desk.summary}\n{desk.body}", "approve" in desk.actions)
         case _:
             sent_ = document(notice, links=True)
@@ -102,15 +108,26 @@ def _bare(text: str) -> str:
     return re.sub(r"[\s|+>⏎…\u200b]+", "", text)
 
 
-def missing(
-    fields: tuple[CardField, ...], text: str, spelt: Callable[[str], str]
-) -> list[CardField]:
-    shown = _bare(text)
+def _visible(text: str) -> str:
+    return "".join(part for part, _ in pieces(text))
+
+
+# How a place spells some characters.
+SPELT: dict[str, Callable[[str], str]] = {"sms": normalise, "mail HTML": _visible}
+
+
+def missing(fields: tuple[CardField, ...], text: str, place: str) -> list[CardField]:
+    """Return the fields that a text shows neither whole nor, on a phone, in brief."""
+    shown, spelt = _bare(text), SPELT.get(place, str)
     return [
-        field for field in fields if any(_bare(spelt(line)) not in shown for line in field.lines)
+        field
+        for field in fields
+        if any(_bare(spelt(line)) not in shown for line in field.lines)
+        and not (place in BRIEF and field.brief and _bare(spelt(field.brief)) in shown)
     ]
 
 
+BRIEF = ("sms", "desktop")
 CHANNELS = (
     *("mail text", "mail HTML", "sms", "ntfy", "chat", "telegram", "slack", "desktop", "webhook"),
 )
@@ -139,25 +156,65 @@ def message(rig: ComposeRig, name: str) -> Notice:
 def test_a_channel_names_what_it_leaves_out_and_then_offers_no_approval(
     name: str, place: str
 ) -> None:
-    rig, _ = asked(**HARD[name])
+    check_message(place, **HARD[name])
+
+
+NAME = st.from_regex(r"[a-z_]{1,64}", fullmatch=True)
+WORDS = st.text(max_size=60) | st.sampled_from(
+    ["git push origin main", "x" * 900, "UPDATE t;\nDROP", "\u202egnp.exe", "\U0001f680 ä ш"]
+)
+PROPOSALS = st.fixed_dictionaries(
+    {"text": WORDS, "agent": NAME},
+    optional={
+        "type": st.sampled_from(["push", "publish", "send_email", "never_heard_of_" * 6]),
+        "description": WORDS,
+        "rationale": WORDS,
+        "paths": st.lists(WORDS.filter(bool), max_size=3).map(tuple),
+        "target": st.builds(Target, label=WORDS, url=st.just("https://shop.example/pay")),
+        "project": WORDS.filter(bool),
+        "cwd": WORDS.filter(bool),
+        "cost_usd": st.floats(0.01, 9.0),
+        "context": st.builds(lambda to: context(to=to), WORDS),
+        "timeout_s": st.floats(7200.0, 9e5),
+    },
+)
+
+
+@pytest.mark.hypothesis
+@settings(max_examples=25)
+@given(fields=PROPOSALS, place=st.sampled_from(CHANNELS))
+def test_no_message_lacks_what_the_decision_needs_and_offers_approval(
+    fields: dict[str, Any], place: str
+) -> None:
+    check_message(place, **fields)
+
+
+def check_message(place: str, **fields: Any) -> None:
+    """Assert that a message shows or names each field, and approves only with what is needed."""
+    rig, _ = asked(**fields)
     notice = message(rig, place)
     card = notice.card
     assert isinstance(card, RequestCard)
     assert card.link
+    assert len(notice.subject) <= SUBJECT_CHARS
+    assert "\n" not in notice.subject
 
     shown = channel(notice, place)
 
-    spelt = normalise if place == "sms" else str
-    gone = missing(card.fields, shown.text, spelt)
-    left_out = [field for field in gone if field.bound] or card.left_out
+    gone = missing(card.fields, shown.text, place)
+    left_out = [field for field in gone if field.required] or not card.whole
     assert not (left_out and shown.approves)
+    if place == "sms":
+        deadline = next(field for field in card.fields if field.name == "deadline")
+        assert _bare(normalise(deadline.brief)) in _bare(shown.text)
     if gone or card.left_out:
         assert "Not shown" in shown.text or place == "webhook"
         names = [*card.left_out, *(field.named for field in gone)]
         more = re.search(r"and (\d+) more", shown.text)
+        spelt = SPELT.get(place, str)
         named = [each for each in names if _named(each, shown.text, spelt)]
         assert len(named) + int(more[1] if more else 0) >= len(names)
-    if not (gone or card.left_out or place == "sms"):
+    if not (left_out or card.left_out or place in BRIEF):  # on a phone, only plain text
         assert shown.approves
 
 
@@ -181,21 +238,9 @@ def test_a_mail_and_a_page_show_everything(name: str) -> None:
     for field in card.fields:
         for line in field.lines:
             assert _bare(_visible(line)) in _bare(page.text), field.name
-            assert _bare(_spelt(line)) in _bare(terminal), field.name
+            assert _bare(visible(line)) in _bare(terminal), field.name
             if field.name not in {"deadline", "asked"}:  # in the zone of this machine
-                assert _bare(_spelt(line)) in _bare(screen), field.name
-
-
-def _visible(text: str) -> str:
-    from safetyd.core.text.visible_text import pieces  # noqa: PLC0415
-
-    return "".join(part for part, _ in pieces(text))
-
-
-def _spelt(text: str) -> str:
-    from safetyd.core.text.visible_text import visible  # noqa: PLC0415
-
-    return visible(text)
+                assert _bare(visible(line)) in _bare(screen), field.name
 
 
 @pytest.mark.parametrize("privacy", ["summary", "minimal"])

@@ -1,5 +1,6 @@
 """A request in words, before any place lays it out."""
 
+from datetime import UTC
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from safetyd.cards.risk_words import danger_by
 from safetyd.core.action_types import TypeConfig
 from safetyd.core.events.guard_events import Paused
 from safetyd.core.messages.proposal import Scores, Target
-from safetyd.core.messages.verdict import CommandPart
+from safetyd.core.messages.verdict import ASK, CommandPart, Verdict
 from safetyd.core.policy import Policy
 from tests.cards.card_story import NOW, asked, card_of, context, details_of
 from tests.core.approvals.queue_story import QueueStory
@@ -70,7 +71,7 @@ def test_fields_come_in_one_order_with_what_an_approval_covers_first() -> None:
     )
 
     assert names(card) == [
-        *("text", "recipients", "project", "target", "paths", "folder", "cost", "risk"),
+        *("text", "paths", "target", "recipients", "cost", "project", "folder", "risk"),
         *("deadline", "rules", "context.diff", "context", "extra", "model", "session"),
         *("rationale", "description", "rollback", "asked"),
     ]
@@ -78,6 +79,7 @@ def test_fields_come_in_one_order_with_what_an_approval_covers_first() -> None:
         *("risk", "deadline", "rules", "session", "rationale", "description", "rollback"),
         "asked",
     }
+    assert {each.name for each in card.fields if each.needed} == {"risk", "deadline", "rules"}
     assert card.title == "push by code in shop"
     assert card.find("recipients") == "to: a@b.example"
     assert card.find("extra") == "ticket: OPS-1"
@@ -303,12 +305,12 @@ def test_a_card_names_what_it_drops_and_offers_no_approval_of_it() -> None:
 
     fewer, least = card.first(names(card).index("rationale")), card.first(at_folder)
 
-    assert fewer.left_out == ("agent's reason", "rollback plan", "requested")
+    assert fewer.left_out == ("agent's reason", "rollback plan", "cost", "requested")
     assert (fewer.whole, fewer.code, fewer.approve_by) == (True, "4821", ("link",))
     assert "folder" in least.left_out
     assert (least.whole, least.code, least.approve_by) == (False, "", ())
     assert least.commands == (f"safetyd show {card.id}", f"safetyd deny {card.id}")
-    assert least.unshown.startswith("Not shown here: folder, cost, risk, ")
+    assert least.unshown.startswith("Not shown here: folder, risk, deadline, ")
 
 
 def test_a_long_text_is_cut_in_its_middle_and_cannot_be_approved_then() -> None:
@@ -329,3 +331,54 @@ def test_a_cut_keeps_both_ends_and_counts_the_rest(text: str, most: int) -> None
 
     assert cut == max(len(text) - most, 0)
     assert shown == text if not cut else shown.startswith(text[: most - most // 3])
+
+
+def test_a_target_has_its_label_and_site_in_the_question() -> None:
+    label = card_of(
+        type="click", text="", target=Target(label="Buy now", url="https://a.example/x")
+    )
+    window = card_of(type="click", text="", target=Target(name="Submit", window="Bank"))
+
+    assert label.question(60) == 'click by code: "Buy now" on a.example'
+    assert window.question(60) == 'click by code: "Submit" on Bank'
+
+
+def test_paths_are_the_question_if_there_is_no_text() -> None:
+    card = card_of(type="delete_file", text="", description="Tidy", paths=("/srv/a", "/srv/b"))
+
+    assert card.question(60) == "delete_file by code: /srv/a and 1 more"
+    assert names(card)[:2] == ["paths", "text"]
+    assert card.find("text") == "Tidy"
+
+
+def test_a_long_question_keeps_both_ends_and_its_names() -> None:
+    card = card_of(text=f"begin{'x' * 500}end", session="s")
+
+    assert card.question(60).startswith("push by code: begin")
+    assert card.question(60).endswith("end")
+    assert len(card_of(type="t" * 128, text="go" * 40).question(60)) == 60
+
+
+def test_a_question_without_an_action_has_names_only() -> None:
+    assert card_of(text="", description="").question(60) == "push by code"
+    assert card_of(text="").first(0).question(10) == "push b…ode"
+
+
+def test_the_gravest_rule_comes_first_and_others_are_in_words() -> None:
+    reasons = (
+        Verdict("scores", ASK, "scores.average", "Low score", also=("scores.autonomy",)),
+        Verdict("rules", ASK, "rules.require_permission", "A rule", also=("odd",)),
+        Verdict("gate", ASK, "gate.irreversible:apply", "Irreversible", also=("gate.new_rule:x",)),
+    )
+    details = msgspec.structs.replace(asked(text="apply"), verdicts=reasons)
+
+    lines = request_card(details, UTC, NOW).find("rules").split("\n")
+
+    assert lines == [
+        "gate.irreversible:apply: Irreversible",
+        "rules.require_permission: A rule",
+        "scores.average: Low score",
+        "gate.new_rule:x: new rule: x",
+        "odd: odd",
+        "scores.autonomy: the score for acting without approval is too low",
+    ]

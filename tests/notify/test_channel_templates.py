@@ -35,7 +35,9 @@ def test_a_replaced_template_is_used_and_escapes_what_a_page_must(tmp_path: Path
 
     page = mail(hostile, "safetyd@example.com", "host").get_body(("html",))
 
-    assert replaced.text().startswith("Look: Approval needed: push by code at 2026-03-02")
+    assert replaced.text().startswith(
+        "Look: push by code: git push --force origin main at 2026-03-02"
+    )
     assert page is not None
     assert page.get_content().strip() == "<p>&lt;script&gt;</p>"
     assert replaced.broken == []
@@ -74,7 +76,7 @@ def test_a_template_is_tried_again_once_it_was_changed(tmp_path: Path) -> None:
     replaced.text()
     replaced.file.write_text("fixed: {{ message.headline }}")
 
-    assert replaced.text().strip() == "fixed: Approval needed: push by code"
+    assert replaced.text().strip() == "fixed: push by code: git push --force origin main"
     assert len(replaced.broken) == 1
 
 

@@ -320,7 +320,7 @@ def test_a_note_is_told_with_its_words_and_how_often_it_happened() -> None:
     (said,) = wired.says(delivery).cards
 
     assert isinstance(said, AlertCard)
-    assert (said.title, said.agent, said.count) == ("code: HIGH: loops again", "code", 3)
+    assert (said.title, said.agent, said.count) == ("HIGH: code: loops again", "code", 3)
     assert (len(said.text), said.cut, said.link) == (500, 100, "")
 
 

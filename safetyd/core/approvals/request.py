@@ -229,7 +229,8 @@ def request_id(agent: str, id_: str, seq: int) -> str:
 def unpause(event: Paused) -> Request:
     """Return the request to end a pause. It has no deadline."""
     id_ = request_id(event.agent, UNPAUSE, event.seq)
-    proposal = Proposal(type=UNPAUSE, id=id_, description=event.reason)
+    said = f"{event.reason}. Usual is {event.usual}." if event.usual else event.reason
+    proposal = Proposal(type=UNPAUSE, id=id_, description=said)
     verdict = Verdict("pause", ASK, "pause.anomaly", event.reason)
     asked = Decided(
         seq=event.seq,
@@ -237,7 +238,7 @@ def unpause(event: Paused) -> Request:
         t=event.t,
         agent=event.agent,
         proposal=proposal,
-        digest=digest(event.agent, {"type": UNPAUSE, "description": event.reason}),
+        digest=digest(event.agent, {"type": UNPAUSE, "description": said}),
         decision=ASK,
         type=UNPAUSE,
         tier="requires_permission",

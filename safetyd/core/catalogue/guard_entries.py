@@ -126,9 +126,39 @@ def _budget(event: events.BudgetMarked) -> Alert | None:
         urgency="high" if whole_day else "normal",
         kinds=() if whole_day else MAIL_AND_CHAT,
         title=f"{event.mark.upper()}: {_used(event)}",
-        text=_consequence(event) if exceeded else "What does not fit any more will be refused.",
+        text=_budget_text(event, exceeded=exceeded),
         agent=event.agent,
     )
+
+
+def _budget_text(event: events.BudgetMarked, *, exceeded: bool) -> str:
+    if not event.renewed:  # in an older journal
+        unfit = "What does not fit any more will be refused."
+        return _consequence(event) if exceeded else unfit
+    who = f"Every action of {event.agent}" if event.agent else "Every action of every agent"
+    if event.scope == "model":
+        who = f"Every call of {event.id}"
+    end = "needs approval" if event.scope == "session" else "is blocked"
+    left = event.limit - event.spent - event.reserved
+    if exceeded:
+        said = f"{who} that costs more than the {_usd(max(left, 0.0))} left {end}"
+    else:
+        said = f"{_usd(max(left, 0.0))} is left. {who} that costs more {end}"
+    refused = f" About {_usd(event.estimate)} more was refused." if exceeded else ""
+    fresh = f"The budget is full again {event.renewed}."
+    return f"{said}.{refused if event.estimate else ''} {fresh}{_raise(event)}"
+
+
+def _raise(event: events.BudgetMarked) -> str:
+    """Return how to raise a budget for the day, if that is possible."""
+    name = {
+        "day": "day",
+        "keyless": "keyless",
+        "agent": f"agent:{event.agent}",
+        "share": f"agent:{event.agent}",
+        "model": f"model:{event.id}",
+    }.get(event.scope)
+    return f"\nTo allow more until then: safetyd budgets raise {name} AMOUNT" if name else ""
 
 
 def _consequence(event: events.BudgetMarked) -> str:
@@ -147,10 +177,11 @@ def _anomaly(event: events.AnomalyFound) -> Alert | None:
     match event.severity:
         case "critical":
             # All agents are stopped, so recipients for other agents get the alert, too.
-            stopped = f"{finding.text} All agents are stopped until you run `safetyd resume`."
-            return at_once(replace(finding, agent=None, text=stopped))
+            stopped = "All agents are stopped until you run `safetyd resume`."
+            text = f"{stopped} {finding.text}" if event.usual else f"{finding.text} {stopped}"
+            return at_once(replace(finding, agent=None, text=text))
         case "high":
-            return _by_mail_first(finding)
+            return _by_mail_first(finding, _pausing(event, finding.text))
         case "medium" if event.rule == _NO_HUMAN:
             seen = "`safetyd ack` says that somebody is there."
             kinds = "email", "desktop"
@@ -163,14 +194,24 @@ def _anomaly(event: events.AnomalyFound) -> Alert | None:
 def _finding(event: events.AnomalyFound) -> Alert:
     # An anomaly that becomes more severe within ten minutes causes another alert.
     key = f"{event.rule} {event.severity} {event.agent or '*'} {event.breaker or ''}".rstrip()
-    agent = f" in what {event.agent} does" if event.agent else ""
-    breaker = f", at {event.breaker}" if event.breaker else ""
-    return Alert(
-        key=key,
-        urgency="low",
-        title=f"{event.severity.upper()}: {event.message}",
-        text=f"{event.rule} found it{agent}{breaker}.",
-        agent=event.agent,
+    title, agent = f"{event.severity.upper()}: {event.message}", ""
+    if event.usual:  # not in older journals
+        who = f"{event.agent}: " if event.agent else ""
+        title = f"{event.severity.upper()}: {who}{event.message}"
+        text = f"Usual is {event.usual} ({event.rule}).\nTo look: {_to_look(event)}"
+    else:
+        agent = f" in what {event.agent} does" if event.agent else ""
+        breaker = f", at {event.breaker}" if event.breaker else ""
+        text = f"{event.rule} found it{agent}{breaker}."
+    return Alert(key=key, urgency="low", title=title, text=text, agent=event.agent)
+
+
+def _to_look(event: events.AnomalyFound) -> str:
+    """Return the command that shows what an anomaly is about."""
+    if event.breaker:
+        return "safetyd breakers"
+    return (
+        f"safetyd decisions --agent {event.agent} --since 1h" if event.agent else "safetyd status"
     )
 
 
@@ -190,16 +231,19 @@ def _unasked(event: events.HostUnasked) -> Alert:
     )
 
 
-def _by_mail_first(finding: Alert) -> Alert:
-    paused = " The agent is paused until an operator resumes it." if finding.agent else ""
+def _by_mail_first(finding: Alert, text: str) -> Alert:
     return replace(
-        finding,
-        urgency="high",
-        kinds=("email",),
-        later=("sms",),
-        after_s=SMS_AFTER_S,
-        text=finding.text + paused,
+        finding, urgency="high", kinds=("email",), later=("sms",), after_s=SMS_AFTER_S, text=text
     )
+
+
+def _pausing(event: events.AnomalyFound, found: str) -> str:
+    """Return the text about an anomaly that pauses its agent, if it has one."""
+    if not event.agent:
+        return found
+    if event.usual:
+        return f"{event.agent} is paused until `safetyd unpause {event.agent}`. {found}"
+    return f"{found} The agent is paused until an operator resumes it."
 
 
 ENTRIES: Final = (

@@ -59,6 +59,7 @@ class Paused(Event, kw_only=True, omit_defaults=True, tag="paused"):
     by: str
     reason: str = ""
     via: str = ""
+    usual: str = ""  # If an anomaly caused it: what is usual, see AnomalyFound.
 
 
 class Unpaused(Event, kw_only=True, omit_defaults=True, tag="unpaused"):
@@ -110,6 +111,9 @@ class BudgetMarked(Event, kw_only=True, omit_defaults=True, tag="budget_marked")
     limit: float
     estimate: float
     agent: str | None = None
+    renewed: str = (
+        ""  # When the budget is full again, such as "at 00:00Z"; empty in older journals.
+    )
 
 
 class BudgetRaised(Event, kw_only=True, omit_defaults=True, tag="budget_raised"):
@@ -130,6 +134,7 @@ class AnomalyFound(Event, kw_only=True, omit_defaults=True, tag="anomaly_found")
     message: str
     agent: str | None = None
     breaker: str | None = None
+    usual: str = ""  # Completes "Usual is ..."; empty in older journals.
 
 
 class HostUnasked(Event, kw_only=True, omit_defaults=True, tag="host_unasked"):

@@ -18,6 +18,8 @@ _HEADINGS: Final[tuple[tuple[str, tuple[Status, ...]], ...]] = (
     ("Approved, not yet done", ("approved",)),
 )
 
+_STARTED: Final[frozenset[Status]] = frozenset({"done", "allowed", "failed"})
+
 
 def summary(transcript: Transcript, shown: Shown) -> str:
     """Return the summary. `shown` sanitizes texts of agents."""
@@ -31,8 +33,9 @@ def took(transcript: Transcript) -> str:
 
 def _parts(transcript: Transcript, shown: Shown) -> Iterator[Sequence[str]]:
     yield (_headline(transcript, shown),)
+    actions = tuple(_once(transcript.actions))
     for heading, statuses in _HEADINGS:
-        entries = [entry for entry in transcript.actions if entry.status in statuses]
+        entries = [entry for entry in actions if entry.status in statuses]
         lines = [f"- {_line(entry, shown)}" for entry in entries]
         if heading == "Done":
             lines = lines or ["- nothing"]
@@ -42,6 +45,14 @@ def _parts(transcript: Transcript, shown: Shown) -> Iterator[Sequence[str]]:
     yield _next_cycle(transcript, shown)
     left = transcript.budget_remaining_percent
     yield () if left is None else (f"Budget: {left}% remaining today",)
+
+
+def _once(entries: Sequence[Entry]) -> Iterator[Entry]:
+    """Yield the entries, without approved requests whose action is an entry, too."""
+    used = {entry.request_id for entry in entries if entry.status in _STARTED}
+    for entry in entries:
+        if entry.status != "approved" or entry.request_id not in used:
+            yield entry
 
 
 def _headline(transcript: Transcript, shown: Shown) -> str:

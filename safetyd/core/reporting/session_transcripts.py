@@ -227,7 +227,7 @@ class Transcripts(Actor):
 
     def _transcript(self, ended: Ended, at: datetime) -> Transcript:
         record = ended.record
-        entries = [self._as_of_now(entry) for entry in record.actions.values()]
+        entries = [self._as_of_now(id_, entry) for id_, entry in record.actions.items()]
         actions = _fitting(entries)
         return Transcript(
             session_id=ended.session,
@@ -245,11 +245,13 @@ class Transcripts(Actor):
             budget_remaining_percent=self._remaining(at),
         )
 
-    def _as_of_now(self, entry: Entry) -> Entry:
+    def _as_of_now(self, id_: str, entry: Entry) -> Entry:
         """Return an entry with the current state of its request."""
         if entry.status != "pending":
             return entry
         request = self._approvals.find(entry.request_id)
+        if request is not None and request.used == id_:
+            return msgspec.structs.replace(entry, status="allowed")
         return msgspec.structs.replace(entry, status=request.state if request else "closed")
 
     def _pending(self, ended: Ended, entries: Iterable[Entry]) -> int:

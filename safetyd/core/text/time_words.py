@@ -3,7 +3,8 @@
 A time is already in the reader's zone, unless a function says otherwise.
 """
 
-from datetime import UTC, datetime
+import re
+from datetime import UTC, datetime, time, tzinfo
 from math import floor
 from typing import Final
 
@@ -13,6 +14,12 @@ _DAY_S: Final = 86_400
 _ROUNDED: Final = (("s", 1, 60), ("min", 60, 60), ("h", 3600, 48))
 _MANY_MINUTES: Final = 120
 _FAR_MINUTES: Final = 48 * 60
+# A time in UTC, as safetyd's own sentences have it. Quoted words are not safetyd's.
+_utc_times = re.compile(
+    r"""`[^`]*`|"[^"]*"|'[^']*'"""
+    r"|(?<![\w:.+-])(?:(?P<day>\d{4}-\d\d-\d\d) )?"
+    r"(?P<clock>(?:[01]\d|2[0-3]):[0-5]\d)(?::[0-5]\d)?Z\b"
+).sub
 
 
 def duration(seconds: float) -> str:
@@ -90,3 +97,20 @@ def in_utc(at: datetime) -> str:
 def near(at: datetime, now: datetime) -> str:
     """Return a time, with its day if that is not today: Mon 2 Nov 14:05."""
     return clock(at) if at.date() == now.date() else f"{day(at)} {clock(at)}"
+
+
+def in_zone(text: str, zone: tzinfo | None, near_to: datetime) -> str:
+    """Return a sentence of safetyd with its times in UTC, such as 13:05Z, in another zone.
+
+    A time without a day is on about the day of `near_to`. Quoted words stay as they are.
+    """
+
+    def shown(found: re.Match[str]) -> str:
+        if found["clock"] is None:
+            return found[0]
+        utc = near_to.astimezone(UTC)
+        day = utc.date() if found["day"] is None else datetime.fromisoformat(found["day"]).date()
+        at = datetime.combine(day, time.fromisoformat(found["clock"]), UTC).astimezone(zone)
+        return f"{clock(at)} {at:%Z}" if found["day"] is None else day_and_clock(at)
+
+    return _utc_times(shown, text)

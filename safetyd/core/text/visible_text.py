@@ -66,3 +66,12 @@ def _hides(text: str) -> bool:
 
 def _spelt(part: str) -> str:
     return part.encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+def cut_to(text: str, most: int) -> str:
+    """Return a line of at most `most` characters. An ellipsis marks what was cut in the middle."""
+    if len(text) <= most:
+        return text
+    end = (most - 1) // 3
+    begin = most - 1 - end
+    return f"{text[:begin].rstrip()}…{text[len(text) - end :].lstrip()}"

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 from safetyd.core.text.folding import forms
 
@@ -25,6 +25,14 @@ def addresses(said: Iterable[str]) -> Iterator[str]:
                 root = "/" if scheme == "file" else ""
                 bare = f"{scheme}://{root}{bare[begun.end() :]}"
             yield bare
+
+
+def site_of(url: str) -> str:
+    """Return the host of a URL, with its port; or an empty string if it has none."""
+    try:
+        return urlsplit(url).netloc.rpartition("@")[2]
+    except ValueError:
+        return ""
 
 
 def ipv4(host: str) -> str:

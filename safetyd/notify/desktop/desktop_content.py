@@ -13,12 +13,14 @@ from msgspec.structs import replace
 from safetyd.cards.note_cards import SingleCard
 from safetyd.cards.request_card import RequestCard
 from safetyd.core.messages.proposal import Urgency
+from safetyd.core.text.visible_text import cut_to
 from safetyd.notify.desktop.desktop_bus import DEFAULT, DesktopNotification
 from safetyd.notify.message import Notice
-from safetyd.notify.shortening import clip, fitted
+from safetyd.notify.shortening import deadline_second, fitted, with_gist, with_short_names
 
 MAX_SUMMARY: Final = 80
 MAX_BODY: Final = 240
+NAME_MOST: Final = 40  # of an agent, or of a type of action
 
 Action = Literal["approve", "deny", "review"]
 # A click on the notification itself means Review.
@@ -72,31 +74,30 @@ def payload(notice: Notice) -> dict[str, object]:
 
 def rendered(notice: Notice) -> DesktopNotice:
     """Return a message shortened for a desktop."""
-    summary = clip(_flat(notice.subject), MAX_SUMMARY)
+    summary = _flat(notice.subject)
     body, cards = fitted(notice.changed(_on_lines), "desktop.txt", MAX_BODY)
     card = cards[0] if notice.single else None
     asked = isinstance(card, RequestCard) and bool(card.commands)
     link = notice.single.link if notice.single else notice.list_link or _only(notice.cards)
-    named = summary == _flat(notice.subject)
     return DesktopNotice(
         delivery=notice.delivery,
         request_id=card.id if asked and card else "",
         digest=card.digest if asked and isinstance(card, RequestCard) else "",
         summary=summary,
         body=body,
-        actions=tuple(_actions(card, link, named=named)),
+        actions=tuple(_actions(card, link)),
         urgency=notice.urgency,
         link=link,
         recipient=notice.recipient,
     )
 
 
-def _actions(card: SingleCard | None, link: str, *, named: bool) -> Iterator[Action]:
+def _actions(card: SingleCard | None, link: str) -> Iterator[Action]:
     """Yield the buttons, with Approve only if the whole action is shown."""
     if link:
         yield "review"
     if isinstance(card, RequestCard) and card.commands and card.fields:
-        if card.whole and named and "desktop" in card.approve_by:
+        if card.whole and "desktop" in card.approve_by:
             yield "approve"
         yield "deny"
 
@@ -104,8 +105,12 @@ def _actions(card: SingleCard | None, link: str, *, named: bool) -> Iterator[Act
 def _on_lines(card: SingleCard) -> SingleCard:
     """Return a card in which an agent's line cannot imitate safetyd's own lines."""
     if isinstance(card, RequestCard):
-        fields = tuple(replace(field, lines=(_flat(field.text),)) for field in card.fields)
-        return replace(card, fields=fields)
+        card = with_gist(card)
+        fields = tuple(
+            replace(field, lines=(_flat(field.text),)) for field in deadline_second(card.fields)
+        )
+        agent, type_ = cut_to(card.agent, NAME_MOST), cut_to(_flat(card.type), NAME_MOST)
+        return with_short_names(replace(card, fields=fields), agent, type_)
     return replace(card, text=_flat(card.text))
 
 

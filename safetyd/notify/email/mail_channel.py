@@ -7,10 +7,8 @@ from email.message import EmailMessage
 from email.utils import format_datetime, localtime, make_msgid
 from typing import Final
 
-import msgspec
 from anyio import move_on_after
 
-from safetyd.cards.request_card import RequestCard
 from safetyd.notify.channel import (
     HOUR_S,
     MINUTE_S,
@@ -26,10 +24,9 @@ from safetyd.notify.email.channel import EmailConfig
 from safetyd.notify.email.mail_addresses import bare
 from safetyd.notify.message import Notice
 from safetyd.notify.sanitize import one_line
-from safetyd.notify.shortening import clip, versions
+from safetyd.notify.shortening import versions
 
 MAX_BYTES: Final = 100_000  # some mail programs cut longer mails
-SUBJECT_CHARS: Final = 150
 
 Mark = Callable[[str, str], str]  # takes a message and a request
 
@@ -142,7 +139,7 @@ def _from(sender: str) -> str | Address:
 
 
 def _headers(notice: Notice, host: str, marks: Sequence[str]) -> Iterator[tuple[str, str]]:
-    yield "Subject", _subject(notice)
+    yield "Subject", notice.subject
     yield "Date", format_datetime(notice.at)
     yield "Message-ID", f"<{'.'.join((notice.delivery, *marks))}@{host}>"
     if notice.thread:
@@ -155,12 +152,3 @@ def _headers(notice: Notice, host: str, marks: Sequence[str]) -> Iterator[tuple[
     yield "Auto-Submitted", "auto-generated"
     yield "X-Auto-Response-Suppress", "All"
     yield "List-Id", f"safetyd <safetyd.{host}>"
-
-
-def _subject(notice: Notice) -> str:
-    """Return the subject; a reminder is a reply to the first message."""
-    card = notice.single
-    if isinstance(card, RequestCard) and card.kind == "reminder" and not notice.minimal:
-        first = msgspec.structs.replace(notice, card=msgspec.structs.replace(card, kind="request"))
-        return f"Re: {_subject(first)}"
-    return f"[safetyd] {clip(notice.subject, SUBJECT_CHARS)}"

@@ -1,4 +1,4 @@
-"""The text of an SMS: one segment if possible, and never more than two.
+"""The text of an SMS: two segments at most.
 
 Links, codes and commands are never cut, only left out. All text is converted to the SMS alphabet
 and then sanitized again, because losing an accent can create a link.
@@ -10,34 +10,46 @@ from typing import Final
 import msgspec
 
 from safetyd.cards.note_cards import SingleCard, asks
-from safetyd.cards.request_card import CardField, RequestCard
+from safetyd.cards.request_card import DEADLINE, CardField, RequestCard
 from safetyd.notify.message import Notice
 from safetyd.notify.sanitize import one_line
-from safetyd.notify.shortening import versions
+from safetyd.notify.shortening import deadline_second, versions, with_gist, with_short_names
 from safetyd.notify.sms.gsm import BASIC, EXTENDED, ONE, PART, clip, normalise, septets
 
 MOST: Final = 2 * PART - 1  # one septet is lost if a two-septet character is at the boundary
 LINK_MOST: Final = 150
-NAME_MOST: Final = 40
+NAME_MOST: Final = 24
 WORDS_CHARS: Final = 300
 
 
 def text_of(notice: Notice, *, replies: bool = True) -> str:
     """Return the text of a message. `replies` is True if recipients can reply to the sender.
 
-    The text has two segments only if that makes an approval possible, or if one is too short.
+    The longest version that fits into two segments is chosen, or a shorter one with an approval.
     """
     link = _link(notice)
     texts = [
         (_text(version, link, replies=replies), version.single)
         for version in versions(notice.changed(_spelt), MOST)
     ]
-    for most, approved in ((ONE, True), (MOST, True), (ONE, False)):
+    for most, fits in (
+        (ONE, _approves),
+        (MOST, _approves),
+        (MOST, _has_deadline),
+        (MOST, lambda _: True),
+    ):
         for text, card in texts:
-            may = isinstance(card, RequestCard) and bool(card.code) and card.whole
-            if septets(text) <= most and (may or not approved):
+            if septets(text) <= most and fits(card):
                 return text
     return _clipped(texts[-1][0], link)
+
+
+def _approves(card: SingleCard | None) -> bool:
+    return isinstance(card, RequestCard) and bool(card.code) and card.whole
+
+
+def _has_deadline(card: SingleCard | None) -> bool:
+    return isinstance(card, RequestCard) and bool(card.find(DEADLINE))
 
 
 def _text(notice: Notice, link: str, *, replies: bool) -> str:
@@ -58,25 +70,22 @@ def _spelt(card: SingleCard) -> SingleCard:
     if not isinstance(card, RequestCard):
         words = {"title": _words(card.title), "text": _words(card.text)}
         return msgspec.structs.replace(card, **words)
-    fields = tuple(map(_spelt_field, card.fields))
+    card = with_gist(card)
+    fields = tuple(map(_spelt_field, deadline_second(card.fields)))
     spelt = msgspec.structs.replace(
         card,
-        type=clip(_words(card.type), NAME_MOST),
-        project=clip(_words(card.project), NAME_MOST),
+        wish=_words(card.wish),
         fields=fields,
         left_out=tuple(map(_words, card.left_out)),
     )
-    lost = any(
-        field.bound and _lossy(field.text, shown.text)
-        for field, shown in zip(card.fields, fields, strict=True)
-    )
-    if lost:
+    shown = {field.name: field.text for field in fields}
+    if any(field.bound and _lossy(field.text, shown[field.name]) for field in card.fields):
         spelt = spelt.without("characters not available in SMS")
-    return spelt if spelt.type == card.type else spelt.without("the full type name")
+    return with_short_names(spelt, clip(card.agent, NAME_MOST), clip(_words(card.type), NAME_MOST))
 
 
 def _spelt_field(field: CardField) -> CardField:
-    shown = {"title": _words(field.title), "label": _words(field.label)}
+    shown = {name: _words(getattr(field, name)) for name in ("title", "label", "brief")}
     lines = (normalise(one_line(normalise(field.text), len(field.text) * 2 + 1)),)
     return msgspec.structs.replace(field, lines=lines, **shown)
 

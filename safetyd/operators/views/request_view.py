@@ -37,6 +37,7 @@ from safetyd.operators.contract.request_contract import (
 from safetyd.operators.grant_commands import from_request
 from safetyd.operators.replies import Refusal, refused
 from safetyd.operators.request_names import unnamed
+from safetyd.operators.views.approval_gain import approval_gives
 from safetyd.operators.views.grant_offer import OfferedGrants, offered
 from safetyd.operators.views.paging import fitting
 
@@ -167,6 +168,7 @@ def details(
     """Return the details of a request; without `grants`, leave out grant offers."""
     asked = known.asked
     offer = OfferedGrants(state) if grants else _no_offer
+    gives = approval_gives(state, moment, known)
     return RequestDetails(
         **msgspec.structs.asdict(_row(state, known, moment, offer)),
         state=known.state,
@@ -174,7 +176,8 @@ def details(
         verdicts=asked.verdicts,
         tier=asked.tier,
         reversibility=asked.reversibility,
-        gives=known.gives,
+        gives=gives.sentence if gives else known.gives,
+        wish=gives.wish if gives else "",
         resolved=asked.resolved,
         answer=known.answer,
         valid_until=known.valid_until,

@@ -224,6 +224,67 @@ def test_the_same_event_again_is_the_same_alert(one: Event, other: Event) -> Non
     assert alert_about(one).key == alert_about(other).key
 
 
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"mark": "warning", "scope": "session", "agent": "a"}, "costs more needs approval"),
+        ({"mark": "exceeded", "scope": "day"}, "Every action of every agent that costs more"),
+        ({"mark": "exceeded", "scope": "day"}, "safetyd budgets raise day AMOUNT"),
+        ({"mark": "exceeded", "scope": "share", "agent": "a"}, "raise agent:a AMOUNT"),
+        ({"mark": "exceeded", "scope": "model", "id": "m1"}, "Every call of m1 that costs more"),
+        ({"mark": "exceeded", "scope": "day"}, "About $1.00 more was refused."),
+        ({"mark": "warning", "scope": "day"}, "$0.50 is left."),
+    ],
+)
+def test_an_alert_about_a_budget_says_what_is_left_and_how_to_raise_it(
+    fields: dict[str, Any], said: str
+) -> None:
+    alert = alert_of(marked(**fields, renewed="at 00:00Z"))
+
+    assert alert is not None
+    assert said in alert.text
+    assert "The budget is full again at 00:00Z." in alert.text
+
+
+def test_a_chain_cannot_be_raised_and_what_costs_nothing_was_not_refused() -> None:
+    alert = alert_of(
+        marked("exceeded", "chain", agent="a", estimate=0.0, renewed="in another chain")
+    )
+
+    assert alert is not None
+    assert "raise" not in alert.text
+    assert "refused" not in alert.text
+
+
+@pytest.mark.parametrize(
+    ("fields", "title", "said"),
+    [
+        (
+            {"severity": "high", "agent": "a"},
+            "HIGH: a: m",
+            "a is paused until `safetyd unpause a`. Usual is at most 5 (anomaly.x).\nTo look: ",
+        ),
+        (
+            {"severity": "critical", "agent": "a"},
+            "CRITICAL: a: m",
+            "All agents are stopped until you run `safetyd resume`. Usual is at most 5",
+        ),
+        ({"severity": "high", "breaker": "b"}, "HIGH: m", "To look: safetyd breakers"),
+        ({"severity": "high"}, "HIGH: m", "To look: safetyd status"),
+    ],
+)
+def test_an_alert_about_an_anomaly_says_what_is_usual_and_where_to_look(
+    fields: dict[str, Any], title: str, said: str
+) -> None:
+    alert = alert_of(
+        happens(AnomalyFound, rule="anomaly.x", message="m", usual="at most 5", **fields)
+    )
+
+    assert alert is not None
+    assert alert.title == title
+    assert said in alert.text
+
+
 @pytest.mark.req("S2.4")
 def test_a_day_budget_that_is_used_up_is_told_everywhere_at_once() -> None:
     policy = Policy(budget=BudgetConfig(day_usd=1.0))

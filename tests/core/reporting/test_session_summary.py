@@ -3,7 +3,7 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from safetyd.core.messages.transcript import Entry, Transcript, Usage
+from safetyd.core.messages.transcript import Entry, Status, Transcript, Usage
 from safetyd.core.reporting.session_summary import MAX_LINES, summary, took
 from tests.story import at
 
@@ -90,6 +90,18 @@ def test_a_session_without_name_or_deeds_is_short() -> None:
     )
 
     assert summary(silent, str) == "A session of code fell silent (4m 56s)\n\nDone:\n- nothing"
+
+
+@pytest.mark.parametrize("status", ["done", "allowed", "failed"])
+def test_an_approved_action_that_ran_is_listed_once(status: Status) -> None:
+    asked = Entry("push", "Push it", status="approved", request_id="req_2")
+    other = Entry("push", "Push more", status="approved", request_id="req_3")
+    ran = msgspec.structs.replace(asked, status=status)
+
+    said = summary(but(actions=(asked, ran, other), pending_permissions=0), str)
+
+    assert said.count("Push it") == 1
+    assert "Approved, not yet done:\n- Push more (approved)\n\n" in said
 
 
 def test_a_heading_has_so_many_lines() -> None:

@@ -131,6 +131,16 @@ def test_what_was_approved_and_done_is_one_entry() -> None:
     assert (entry.status, entry.request_id) == ("done", asked.request_id)
 
 
+def test_what_was_approved_while_its_agent_waited_is_allowed_until_an_outcome() -> None:
+    queue = QueueStory()
+    asked = queue.asks(0, session="s", wait=True)
+    queue.answers(1, asked.request_id, waits=True)
+
+    (entry,) = ended(queue).actions
+
+    assert (entry.status, entry.request_id) == ("allowed", asked.request_id)
+
+
 def test_an_approval_used_in_a_later_session_names_its_request() -> None:
     queue = QueueStory()
     asked = queue.asks(0, session="s")

@@ -14,6 +14,7 @@ from safetyd.core.text.time_words import (
     day_and_clock,
     duration,
     exact,
+    in_zone,
     near,
     to_the_second,
 )
@@ -87,3 +88,20 @@ def test_a_time_to_the_second_names_its_zone() -> None:
 def test_a_time_has_its_day_unless_it_is_today() -> None:
     assert near(NOW, NOW) == "14:05"
     assert near(NOW + timedelta(days=1), NOW) == "Tue 3 Nov 14:05"
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("blocked until 00:00Z.", "blocked until 01:00 CET."),
+        ("paused at 12:03Z by alice", "paused at 13:03 CET by alice"),
+        ("since 2026-07-04 09:05:00Z", "since Sat 4 Jul 11:05 CEST"),
+        ("read 09:05:30Z", "read 10:05 CET"),
+        ("`date -d 12:00Z`, \"at 12:00Z\" and '12:00Z'", None),
+        ("25:00Z, 2026-03-01T12:00Z and 12:00Zulu", None),
+    ],
+)
+def test_times_in_a_sentence_of_safetyd_are_shown_in_the_readers_zone(
+    said: str, shown: str | None
+) -> None:
+    assert in_zone(said, ZoneInfo("Europe/Berlin"), NOW) == (shown or said)

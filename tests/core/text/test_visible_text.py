@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from safetyd.core.text.visible_text import marked, pieces, printable_line, visible
+from safetyd.core.text.visible_text import cut_to, marked, pieces, printable_line, visible
 
 _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
@@ -68,3 +68,15 @@ def test_escapes_are_marked(text: str, shown: list[tuple[str, bool]]) -> None:
 
 def test_kept_characters_are_not_escaped() -> None:
     assert list(pieces("a\nb\t", kept="\n")) == [("a\nb", False), ("\\t", True)]
+
+
+@given(st.text(max_size=80), st.integers(2, 60))
+def test_a_line_is_cut_in_its_middle(text: str, most: int) -> None:
+    shown = cut_to(text, most)
+
+    assert len(shown) <= most
+    assert shown == text if len(text) <= most else "…" in shown
+
+
+def test_both_ends_of_a_cut_line_stay() -> None:
+    assert cut_to("rsync -a /srv/data backup:/vol && date", 20) == "rsync -a /srv…& date"

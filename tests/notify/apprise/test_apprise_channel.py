@@ -220,7 +220,7 @@ def test_markup_is_shown_as_it_is_where_it_would_be_obeyed() -> None:
     topic = request_topic(text="rm *.py *.txt || ~~keep~~ [x](y) `a` \\_ :x:")
 
     plain, marked = (
-        message.body.split("\n")[1] for message in module._messages((SLACK, DISCORD), notice(topic))
+        message.body.split("\n")[0] for message in module._messages((SLACK, DISCORD), notice(topic))
     )
 
     assert plain == "> rm *.py *.txt || ~~keep~~ [x](y) `a` \\_ :x:"

@@ -58,7 +58,7 @@ pytestmark = pytest.mark.req("S3.26")
 def test_question_says_what_and_what_to_type() -> None:
     shown = rendered(notice(request_topic(text="ls\nrisk: none")))
 
-    assert shown.summary == "HIGH: Approval needed: push by code"
+    assert shown.summary == "HIGH: push by code: ls ⏎ risk: none"
     assert shown.body.splitlines()[0] == "ls ⏎ risk: none"
     assert shown.body.splitlines()[-1] == f"safetyd show {REQUEST}"
     assert shown.actions == ("review", "deny")
@@ -92,7 +92,10 @@ def test_several_requests_can_only_be_reviewed() -> None:
     shown = rendered(notice(*cards, more=5, held_back=2, quiet=True))
 
     lines = shown.body.splitlines()
-    assert shown.summary == "HIGH: After quiet hours: 20 pending requests, 5 more"
+    assert (
+        shown.summary
+        == "HIGH: After quiet hours: 20 requests: push \N{MULTIPLICATION SIGN}20; 5 more"
+    )
     assert lines[0] == "push by code-0"
     assert lines[-3:] == [
         f"{25 - len(lines) + 3} more",
@@ -234,7 +237,10 @@ async def test_outcome_takes_the_place_of_the_question(session: Session, desktop
     await desktop.tell("req_unknown", "Denied.")
 
     assert sorted((await in_thread(session.closed))[:2]) == [
-        ("Approved. The agent received your answer.", "HIGH: Approval needed: push by code"),
+        (
+            "Approved. The agent received your answer.",
+            "HIGH: push by code: git push --force origin main",
+        ),
         ("Denied.", ""),
     ]
 

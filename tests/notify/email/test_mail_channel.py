@@ -70,20 +70,29 @@ def test_links_that_open_here_only_say_so() -> None:
 @pytest.mark.parametrize(
     ("of", "subject"),
     [
-        (notice(), "HIGH: Approval needed: push by code"),
-        (notice(request_topic(urgency="low")), "Approval needed: push by code"),
-        (notice(request_topic(kind="last_call")), "HIGH: Last call: push by code"),
-        (notice(request_topic(kind="expired")), "Expired, not answered: push by code"),
+        (notice(), "HIGH: push by code: git push --force origin main"),
+        (notice(request_topic(urgency="low")), "push by code: git push --force origin main"),
+        (
+            notice(request_topic(kind="last_call")),
+            "HIGH: Last call: push by code: git push --force origin main",
+        ),
+        (
+            notice(request_topic(kind="expired")),
+            "Expired: push by code: git push --force origin main",
+        ),
         (notice(alert_topic(count=3)), "CRITICAL: error rate of code (3 times)"),
         (notice(alert_topic(kind="test", title="A test")), "[TEST] A test"),
-        (notice(*[request_topic()] * 20, more=3), "HIGH: 20 pending requests, 3 more"),
+        (
+            notice(*[request_topic()] * 20, more=3),
+            "HIGH: 20 requests: push \N{MULTIPLICATION SIGN}20; 3 more",
+        ),
         (
             notice(*[request_topic(urgency="low")] * 2, quiet=True),
-            "After quiet hours: 2 pending requests",
+            "After quiet hours: 2 requests: push \N{MULTIPLICATION SIGN}2",
         ),
         (
             notice(request_topic(urgency="low"), *[alert_topic(urgency="low")] * 2, more=7),
-            "1 pending request, 2 alerts, 7 more",
+            "1 request: push; 2 alerts, 7 more",
         ),
         (
             notice(request_topic(urgency="low"), alert_topic(), more=7),
@@ -93,13 +102,13 @@ def test_links_that_open_here_only_say_so() -> None:
             notice(report_topic(), request_topic(urgency="low")),
             "RED: daily report of 2026-03-01 (UTC), and 1 more",
         ),
-        (notice(report_topic(), request_topic()), "HIGH: 1 pending request, 1 summary"),
-        (notice(privacy="minimal"), "HIGH: 1 pending request"),
+        (notice(report_topic(), request_topic()), "HIGH: 1 request: push; 1 summary"),
+        (notice(privacy="minimal"), "HIGH: 1 request"),
         (notice(alert_topic(), privacy="minimal"), "1 alert"),
     ],
 )
 def test_the_subject_says_what_it_is_about(of: Notice, subject: str) -> None:
-    assert made(of)["Subject"] == f"[safetyd] {subject}"
+    assert made(of)["Subject"] == subject
 
 
 def test_headers_let_programs_thread_and_keep_quiet() -> None:
@@ -168,7 +177,7 @@ def test_the_summary_of_a_session_is_sent_whole() -> None:
 
     message = made(notice(summary, urgency="low"))
 
-    assert message["Subject"] == "[safetyd] Session nightly of code"
+    assert message["Subject"] == "Session nightly of code"
     assert all(f"  {line.strip()}\n" in part(message, "plain") for line in lines)
     assert "119. push&nbsp; &nbsp; &nbsp; approved" in part(message, "html")
 

@@ -63,7 +63,7 @@ async def test_a_request_is_published_with_its_page_and_its_answers() -> None:
     approve, deny, review = sent.pop("actions")
     assert sent == {
         "topic": TOPIC,
-        "title": "HIGH: Approval needed: push by code",
+        "title": "HIGH: push by code: git push --force origin main",
         "priority": 5,
         "tags": ["safetyd", "high"],
         "sequence_id": DELIVERY,

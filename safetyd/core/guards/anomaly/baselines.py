@@ -74,7 +74,10 @@ class Outlier(Detector, frozen=True, kw_only=True, forbid_unknown_fields=True):
             odd = odd or self._odd("cost", _dollars, before.cost, usd)
         if tokens is not None:
             odd = odd or self._odd("tokens", "{:.0f}".format, before.tokens, tokens)
-        return FoundCondition(self.severity, f"Statistical outlier: {odd}") if odd else None
+        if not odd:
+            return None
+        usual = f"within {self.z:g} standard deviations of the mean of earlier calls"
+        return FoundCondition(self.severity, f"Statistical outlier: {odd}", usual=usual)
 
     def _odd(
         self, what: str, write: Callable[[float], str], before: list[float], number: float
@@ -128,7 +131,8 @@ class EwmaLatency(Detector, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         if with_it.latencies <= self.after or with_it.fast_s <= self.times * with_it.slow_s:
             return None
         of_late, usually = _seconds(with_it.fast_s), _seconds(with_it.slow_s)
-        return FoundCondition(self.severity, f"Latency drift: {of_late}, usually {usually}")
+        message = f"Latency drift: {of_late}, usually {usually}"
+        return FoundCondition(self.severity, message, usual=f"at most {self.times:g} times that")
 
     def measures(self, baseline: Baseline, model: str) -> Iterator[Measure]:
         """Yield the recent and the usual latency, if there are samples."""

@@ -40,6 +40,7 @@ class FoundCondition(msgspec.Struct, frozen=True, gc=False):
     # When the condition ends by itself. Infinity: it ends when a check no longer finds it.
     until_t: float = math.inf
     remedy: str = ""  # the remedy for a proposal that it blocks
+    usual: str = ""  # completes the sentence "Usual is ..."
 
 
 class Condition(msgspec.Struct):
@@ -123,12 +124,13 @@ def response(cause: Event, id_: str, found: FoundCondition, concern: Concern) ->
             message=found.message,
             agent=concern.agent,
             breaker=concern.breaker,
+            usual=found.usual,
         )
     ]
     if found.severity == "critical":
         told.append(_stopped(cause, id_, concern.epoch + 1))
     elif found.severity == "high" and concern.agent is not None:
-        told.append(_paused(cause, concern.agent, found.message))
+        told.append(_paused(cause, concern.agent, found))
     return told
 
 
@@ -143,7 +145,13 @@ def _stopped(cause: Event, id_: str, epoch: int) -> Stopped:
     )
 
 
-def _paused(cause: Event, agent: str, reason: str) -> Paused:
+def _paused(cause: Event, agent: str, found: FoundCondition) -> Paused:
     return Paused(
-        at=cause.at, t=cause.t, agent=agent, source="anomaly", by="safetyd", reason=reason
+        at=cause.at,
+        t=cause.t,
+        agent=agent,
+        source="anomaly",
+        by="safetyd",
+        reason=found.message,
+        usual=found.usual,
     )

@@ -68,7 +68,8 @@ class NoHuman(Detector, frozen=True, kw_only=True, forbid_unknown_fields=True):
             return None
         if people.told_t is not None and t < people.told_t + DAY_S:
             return None
-        return FoundCondition(self.severity, nobody_for(people.away_s(t)))
+        usual = f"an operator within {self.after_h:g} h"
+        return FoundCondition(self.severity, nobody_for(people.away_s(t)), usual=usual)
 
 
 def nobody_for(seconds: float) -> str:

@@ -90,7 +90,11 @@ class RapidIdentical(Detector, frozen=True, kw_only=True, forbid_unknown_fields=
         until_t = self.until_t(history, t)
         remedy = after(until_t - t)
         return FoundCondition(
-            self.severity, f"Rapid identical requests: {message}", until_t, remedy
+            self.severity,
+            f"Rapid identical requests: {message}",
+            until_t,
+            remedy,
+            f"fewer than {self.count} in {self.within_s:g} s",
         )
 
     def measure(self, history: ProposalHistory, t: float) -> Measure:
@@ -117,7 +121,10 @@ class RepeatedAction(Detector, frozen=True, kw_only=True, forbid_unknown_fields=
 
     def found(self, history: ProposalHistory, _t: float) -> FoundCondition:
         message = f"Repeated action: {history.type} {history.in_a_row} times"
-        return FoundCondition(self.severity, message, remedy="after a different action")
+        usual = f"at most {self.max} times in a row"
+        return FoundCondition(
+            self.severity, message, remedy="after a different action", usual=usual
+        )
 
     def measure(self, history: ProposalHistory, _t: float) -> Measure:
         """Return how many times in a row the last action was proposed."""
@@ -147,7 +154,9 @@ class LoopActionType(Detector, frozen=True, kw_only=True, forbid_unknown_fields=
         looked_at = min(history.acts, self.last)
         severity = self.most_severe if history.one_action >= looked_at else self.severity
         message = f"Potential loop detected: same action repeated {looked_at} times"
-        return FoundCondition(severity, message, remedy="after an action of another type")
+        usual = f"fewer than {self.last} actions in a row of one type"
+        remedy = "after an action of another type"
+        return FoundCondition(severity, message, remedy=remedy, usual=usual)
 
     def measure(self, history: ProposalHistory, _t: float) -> Measure:
         """Return how many acts in a row were of one type."""
@@ -171,7 +180,9 @@ class RapidActions(Detector, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def found(self, _history: ProposalHistory, _t: float) -> FoundCondition:
         remedy = f"{self.gap_s:g} s after the previous action"
-        return FoundCondition(self.severity, "Unusually rapid actions detected", remedy=remedy)
+        message = "Unusually rapid actions detected"
+        usual = f"{self.gap_s:g} s between some of {self.last} actions"
+        return FoundCondition(self.severity, message, remedy=remedy, usual=usual)
 
     def measure(self, history: ProposalHistory, _t: float) -> Measure:
         """Return how many acts in a row followed each other quickly."""
@@ -188,7 +199,8 @@ class TimeSkew(Detector, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if abs(skew_s) <= self.max_s:
             return None
         remedy = f"with an `at` within {self.max_s:g} s of the daemon's clock"
-        return FoundCondition(self.severity, f"Time skew: {abs(skew_s):.0f} s", remedy=remedy)
+        message, usual = f"Time skew: {abs(skew_s):.0f} s", f"at most {self.max_s:g} s"
+        return FoundCondition(self.severity, message, remedy=remedy, usual=usual)
 
 
 def skew_s(theirs: datetime, ours: datetime) -> float:

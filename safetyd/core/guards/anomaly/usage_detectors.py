@@ -128,7 +128,8 @@ class EscalatingCost(Detector, frozen=True, kw_only=True, forbid_unknown_fields=
         return math.inf if rises else NEVER
 
     def found(self, _numbers: Numbers, _t: float) -> FoundCondition:
-        return FoundCondition(self.severity, "Escalating resource usage detected")
+        usual = f"fewer than {self.last} outcomes in a row that each cost more"
+        return FoundCondition(self.severity, "Escalating resource usage detected", usual=usual)
 
     def measure(self, numbers: Numbers, _t: float) -> Measure:
         """Return how many outcomes in a row cost more than the one before."""
@@ -148,7 +149,9 @@ class IterationsPerHour(Detector, frozen=True, kw_only=True, forbid_unknown_fiel
         if numbers.told_of("iterations", t) <= self.max:
             ours = (numbers.rounds, numbers.dispatches)
             until_t = max(hour.above_until_t(self.max) for hour in ours)
-        return FoundCondition(self.severity, f"High iteration velocity: {iterations:g}/hr", until_t)
+        message = f"High iteration velocity: {iterations:g}/hr"
+        usual = f"at most {self.max:g} an hour"
+        return FoundCondition(self.severity, message, until_t, usual=usual)
 
     def measure(self, numbers: Numbers, t: float) -> Measure:
         """Return the rounds of the last hour: reported or dispatched, whichever is more."""
@@ -175,7 +178,8 @@ class CostPerHour(Detector, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     def found(self, numbers: Numbers, t: float) -> FoundCondition:
         message = f"High API cost: ${numbers.hourly_cost(t):.2f}/hr"
-        return FoundCondition(self.severity, message, self.until_t(numbers, t))
+        usual = f"at most ${self.max_usd:.2f} an hour"
+        return FoundCondition(self.severity, message, self.until_t(numbers, t), usual=usual)
 
     def measure(self, numbers: Numbers, t: float) -> Measure:
         """Return the money spent in the last hour."""
@@ -199,7 +203,8 @@ class FilesPerCommit(Detector, frozen=True, kw_only=True, forbid_unknown_fields=
         files = numbers.files_changed(t)
         if files <= self.max:
             return None
-        return FoundCondition(self.severity, f"Many file changes: {files:g} files")
+        usual = f"at most {self.max} in one commit"
+        return FoundCondition(self.severity, f"Many file changes: {files:g} files", usual=usual)
 
     def measure(self, numbers: Numbers, t: float) -> Measure:
         """Return how many files the last commit changed."""
@@ -218,7 +223,8 @@ class ErrorRate(Detector, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     def found(self, numbers: Numbers, t: float) -> FoundCondition:
         ratio = numbers.error_ratio(t, self.at_least)
-        return FoundCondition(self.severity, f"High error rate: {ratio:.1%}")
+        usual = f"at most {self.max:.1%} of the last {self.last} outcomes"
+        return FoundCondition(self.severity, f"High error rate: {ratio:.1%}", usual=usual)
 
     def measure(self, numbers: Numbers, t: float) -> Measure:
         """Return the share of failed outcomes. In the series, 1 is a failure."""
@@ -256,7 +262,8 @@ class BreakerOscillation(Detector, frozen=True, kw_only=True, forbid_unknown_fie
             f"Oscillating breaker: {breaker} tripped {self.trips} times "
             f"in {self.within_s / 60:g} min"
         )
-        return FoundCondition(self.severity, message, trips.times[0] + self.within_s)
+        until_t, usual = trips.times[0] + self.within_s, f"fewer than {self.trips} times"
+        return FoundCondition(self.severity, message, until_t, usual=usual)
 
     def measure(self, breaker: str, trips: Trips, t: float) -> Measure:
         """Return how often a breaker opened recently."""

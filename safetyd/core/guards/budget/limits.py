@@ -26,6 +26,10 @@ _FRESH: Final[dict[Scope, str]] = {
 }
 
 
+# When a budget is full again; all others do so every day.
+_RENEWED: Final[dict[Scope, str]] = {"chain": "in another chain", "session": "in another session"}
+
+
 class Standing(NamedTuple):
     """Money spent and reserved in one scope, and its limit, in nano-dollars."""
 
@@ -127,6 +131,7 @@ class Standing(NamedTuple):
             limit=usd(self.limit),
             estimate=usd(need),
             agent=self.agent,
+            renewed=_RENEWED.get(self.scope, "at 00:00Z"),
         )
 
 

@@ -163,7 +163,13 @@ def test_high_finding_blocks_its_proposal_and_pauses_the_agent() -> None:
     assert (verdict.rule, verdict.reason) == ("anomaly.rapid_identical", message)
     assert told(caused) == ["rapid_identical"]
     assert caused[1] == Paused(
-        at=at(4), t=4.0, agent="code", source="anomaly", by="safetyd", reason=message
+        at=at(4),
+        t=4.0,
+        agent="code",
+        source="anomaly",
+        by="safetyd",
+        reason=message,
+        usual="fewer than 5 in 10 s",
     )
 
 

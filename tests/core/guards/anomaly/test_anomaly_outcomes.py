@@ -428,6 +428,7 @@ def test_agent_whose_own_breaker_oscillates_is_paused() -> None:
         source="anomaly",
         by="safetyd",
         reason="Oscillating breaker: openai/code tripped 3 times in 10 min",
+        usual="fewer than 3 times",
     )
 
 

@@ -12,7 +12,7 @@ from typing import Final, Literal, Self
 import msgspec
 from msgspec.structs import replace
 
-from safetyd.cards.note_cards import Card, DigestCard, SingleCard, asks, titled
+from safetyd.cards.note_cards import Card, DigestCard, Line, SingleCard, asks, titled
 from safetyd.core.events.notification_events import ItemKind
 from safetyd.core.messages.proposal import Urgency
 from safetyd.notify.channel_templates import ChannelTemplates
@@ -71,6 +71,11 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
         return None if isinstance(self.card, DigestCard) else self.card
 
     @property
+    def lines(self) -> tuple[Line, ...]:
+        """The entries that have a line instead of a card."""
+        return self.card.lines if isinstance(self.card, DigestCard) else ()
+
+    @property
     def more(self) -> int:
         return self.card.more if isinstance(self.card, DigestCard) else 0
 
@@ -110,8 +115,12 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def counted(self) -> str:
-        """The number of cards of each kind, and the number of cards that are left out."""
-        counts = Counter(sort(card) for card in self.cards)
+        """The number of items of each kind, and of those that the next message lists."""
+        counts = Counter[ItemKind]()
+        for card in self.cards:
+            counts[sort(card)] += card.size
+        for line in self.lines:
+            counts[line.kind] += line.size
         said = [
             f"{counts[kind]} {one if counts[kind] == 1 else many}"
             for kind, (one, many) in _COUNTED.items()
@@ -129,7 +138,8 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
         named = urgent or (alerts if len(alerts) == len(cards) else reports if calm else [])
         if not named:
             return self.counted
-        return f"{titled(named[0])}, and {len(cards) + self.more - 1:,} more"
+        others = sum(entry.size for entry in (*cards, *self.lines)) + self.more - named[0].size
+        return f"{titled(named[0])}, and {others:,} more"
 
     @property
     def linked(self) -> bool:

@@ -4,11 +4,13 @@ If even the first fields are too long, the exact text is cut in the middle. A di
 less of each card, and then fewer cards.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from typing import Final
 
 import msgspec
 
+from safetyd.cards.digest_lines import MAX_LINES, line_of, merged
 from safetyd.cards.note_cards import AlertCard, DigestCard, SingleCard, SummaryCard
 from safetyd.cards.request_card import RequestCard, cut_middle
 from safetyd.notify.message import Notice
@@ -16,6 +18,7 @@ from safetyd.notify.message import Notice
 CUT: Final = "…"
 TEXTS: Final = (4000, 2000, 1000, 500, 160, 60)  # lengths of the exact text to try, in characters
 ENTRIES: Final = (900, 500, 250, 120, 60)  # lengths of each card in a digest to try
+NUMBERS_OF_LINES: Final = (MAX_LINES, 6, 1)  # to try, for the entries without a card
 
 Size = Callable[[str], int]
 
@@ -89,13 +92,50 @@ def _digests(notice: Notice) -> Iterator[DigestCard]:
     digest = notice.card
     if isinstance(digest, DigestCard):
         for chars in ENTRIES:
-            yield msgspec.structs.replace(
-                digest, cards=tuple(entry(c, chars) for c in digest.cards)
-            )
-        least = tuple(entry(card, ENTRIES[-1]) for card in digest.cards)
-        for shown in range(len(least) - 1, -1, -1):
-            more = digest.more + len(least) - shown
-            yield msgspec.structs.replace(digest, cards=least[:shown], more=more)
+            cards = tuple(entry(card, chars) for card in digest.cards)
+            yield msgspec.structs.replace(digest, cards=cards)
+        for shown in range(len(digest.cards) - 1, -1, -1):
+            for most in NUMBERS_OF_LINES:
+                fewer = _with_lines(digest, range(shown), most)
+                cards = tuple(entry(card, ENTRIES[-1]) for card in fewer.cards)
+                yield msgspec.structs.replace(fewer, cards=cards)
+
+
+def _with_lines(digest: DigestCard, kept: Collection[int], most: int = MAX_LINES) -> DigestCard:
+    """Return a digest with these of its cards, and a line for each other entry."""
+    cards = tuple(card for at, card in enumerate(digest.cards) if at in kept)
+    rest = [line_of(card) for at, card in enumerate(digest.cards) if at not in kept]
+    lines = merged([*rest, *digest.lines], digest.list_link, most)
+    return msgspec.structs.replace(digest, cards=cards, lines=lines)
+
+
+def of_lines(notice: Notice, template: str, most: int) -> Notice:
+    """Return a digest whose text has at most `most` lines, if that is possible.
+
+    Requests that have no room get a line each. Alerts and summaries are only shortened.
+    """
+
+    def fits(version: Notice) -> bool:
+        return version.rendered(template).count("\n") < most
+
+    digest = notice.card
+    if not isinstance(digest, DigestCard) or fits(notice):
+        return notice
+    asked = [at for at, card in enumerate(digest.cards) if isinstance(card, RequestCard)]
+    kept = set(range(len(digest.cards))) - set(asked)
+    version = msgspec.structs.replace(notice, card=_with_lines(digest, kept))
+    for chars in ENTRIES:
+        if fits(version):
+            break
+        version = version.changed(partial(entry, chars=chars))
+    for at in asked:
+        kept.add(at)
+        longer = msgspec.structs.replace(notice, card=_with_lines(digest, kept))
+        if fits(longer):
+            version = longer
+        else:
+            kept.remove(at)
+    return version
 
 
 def entry(card: SingleCard, chars: int) -> SingleCard:

@@ -24,10 +24,11 @@ from safetyd.notify.channel import (
 from safetyd.notify.email.channel import EmailConfig
 from safetyd.notify.message import Notice
 from safetyd.notify.sanitize import one_line
-from safetyd.notify.shortening import clip, versions
+from safetyd.notify.shortening import clip, of_lines, versions
 
 MAX_BYTES: Final = 100_000  # some mail programs cut longer mails
 SUBJECT_CHARS: Final = 150
+DIGEST_LINES: Final = 80  # lines of the text of a digest
 
 _REPLY_CHARS: Final = 100
 _SMTP: Final = policy.SMTP.clone(cte_type="7bit")  # some servers do not accept 8-bit content
@@ -40,8 +41,8 @@ def mail(notice: Notice, sender: str, host: str) -> EmailMessage:
     `host` is the name of this machine. Every copy of a message has the same id, and all messages
     about one request are in one thread.
     """
-    message = EmailMessage()
-    for version in versions(notice, MAX_BYTES // 2):
+    message, short = EmailMessage(), of_lines(notice, "mail.txt", DIGEST_LINES)
+    for version in versions(short, MAX_BYTES // 2):
         message = _message(version, sender, host)
         if len(message.as_bytes()) <= MAX_BYTES:
             break

@@ -6,7 +6,7 @@ a reply. An answer is a letter and the code from the message.
 
 import secrets
 from collections.abc import Iterator, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 import anyio
@@ -20,8 +20,9 @@ from safetyd.core.events.notification_events import Announced, Note
 from safetyd.core.outbox.deliveries import Delivery
 from safetyd.journal.mailbox import Carried, Plan, Unanswered
 from safetyd.notify.address_book import recipient_at
-from safetyd.notify.answers import answer
+from safetyd.notify.answers import answer_all
 from safetyd.notify.channel import CarryOut, ChannelContext, Hook, Misconfigured
+from safetyd.notify.message_sets import sets_in
 from safetyd.notify.sms.channel import SmsConfig
 from safetyd.notify.sms.delivery_reports import arrived
 from safetyd.notify.sms.sms_channel import STATUS_PATH, arrival
@@ -46,6 +47,18 @@ class Sender(NamedTuple):
 
     recipient: str
     number: str
+
+
+class Asked(NamedTuple):
+    """A request or a set that was sent by SMS, and when."""
+
+    ref: str
+    requests: tuple[Request, ...]
+    sent: tuple[datetime, ...]
+
+    @property
+    def pending(self) -> tuple[Request, ...]:
+        return tuple(request for request in self.requests if request.pending)
 
 
 class TwilioHooks:
@@ -126,9 +139,9 @@ class TwilioHooks:
             if not isinstance(said, SmsAnswer):
                 return Carried((), HELP if patience.may_reply(number) else "")
             asked = _asked_by_sms(state, sender.recipient, alone=said.approve)
-            found = [request for request in asked if self._is(state, request, sender, said)]
+            found = [each for each in asked if self._is(state, each, sender, said)]
             # A request that has ended may have the same code as a pending one.
-            found = [request for request in found if request.pending] or found[:1]
+            found = [each for each in found if each.pending] or found[:1]
             if len(found) != 1:
                 patience.failed(number, moment.at, moment.at + NIGHT)
                 locked = not ignored and patience.ignores(number, moment.at)
@@ -139,24 +152,28 @@ class TwilioHooks:
 
         return plan
 
-    def _is(self, state: EngineState, request: Request, sender: Sender, said: SmsAnswer) -> bool:
-        """Return whether a reply has the code of a message about the request."""
+    def _is(self, state: EngineState, asked: Asked, sender: Sender, said: SmsAnswer) -> bool:
+        """Return whether a reply has the code of a message about a request or a set."""
         whose, code_name = sender.recipient, state.records.link_revocations.code_name
-        sent = (one for one in state.outbox.told(request.id) if one.recipient == whose)
-        named = {code_name(request.id, whose, one.at) for one in sent if _is_sms(state, one)}
+        named = {code_name(asked.ref, whose, at) for at in asked.sent}
         return sum(self._context.signer.code_ok(name, whose, said.code) for name in named) > 0
 
     def _answered(
-        self, state: EngineState, moment: Moment, sender: Sender, said: SmsAnswer, request: Request
+        self, state: EngineState, moment: Moment, sender: Sender, said: SmsAnswer, asked: Asked
     ) -> Carried[str]:
+        requests = asked.requests
+        if 0 < len(asked.pending) < len(requests):
+            if said.approve:
+                return Carried((), SAID["changed"])
+            requests = asked.pending
         given = Given(
             answer="approved" if said.approve else "denied",
             by=sender.recipient,
             via="sms",
             assurance="code",
         )
-        sent_whole = self._sent_whole(request)
-        done = answer(state, moment, request, given, self._context.waits, may_approve=sent_whole)
+        whole = all(map(self._sent_whole, requests))
+        done = answer_all(state, moment, requests, given, self._context.waits, may_approve=whole)
         return Carried(done.events, SAID[done.answer])
 
     def _sent_whole(self, request: Request) -> bool:
@@ -200,19 +217,28 @@ def _elsewhere(state: EngineState, moment: Moment, title: str, text: str) -> Seq
     return (Announced(at=moment.at, t=moment.t, note=note, channels=others),)
 
 
-def _asked_by_sms(state: EngineState, recipient: str, *, alone: bool) -> Iterator[Request]:
-    """Yield the requests sent to a recipient by SMS; if `alone`, only those sent separately."""
-    refs = {
-        item.ref: None
-        for delivery in state.outbox.deliveries()
-        if delivery.recipient == recipient and _is_sms(state, delivery)
-        if len(delivery.items) == 1 or not alone
-        for item in delivery.items[: delivery.shown]
-    }
-    for ref in refs:
-        request = state.approvals.find(ref)
-        if request is not None:
-            yield request
+def _asked_by_sms(state: EngineState, recipient: str, *, alone: bool) -> Iterator[Asked]:
+    """Yield the requests and sets sent to a recipient by SMS.
+
+    If `alone`, yield only those of messages that contain nothing else.
+    """
+    sent: dict[str, list[datetime]] = {}
+    of_ref: dict[str, tuple[Request, ...]] = {}
+    for delivery in state.outbox.deliveries():
+        if delivery.recipient != recipient or not _is_sms(state, delivery):
+            continue
+        sets = {found.ref: found.requests for found in sets_in(state, delivery)}
+        listed = delivery.items[: delivery.shown]
+        singles = ((item.ref, state.approvals.find(item.ref)) for item in listed)
+        for ref, requests in (
+            *((ref, (request,)) for ref, request in singles if request is not None),
+            *sets.items(),
+        ):
+            sent.setdefault(ref, []).append(delivery.at)
+            if not alone or len(requests) == len(delivery.items):
+                of_ref[ref] = requests
+    for ref, requests in of_ref.items():
+        yield Asked(ref, requests, tuple(sent[ref]))
 
 
 def _is_sms(state: EngineState, delivery: Delivery) -> bool:

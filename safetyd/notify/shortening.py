@@ -20,6 +20,8 @@ TEXTS: Final = (4000, 2000, 1000, 500, 160, 60)  # lengths of the exact text to 
 ENTRIES: Final = (900, 500, 250, 120, 60)  # lengths of each card in a digest to try
 NUMBERS_OF_LINES: Final = (MAX_LINES, 6, 1)  # to try, for the entries without a card
 
+ROW_CHARS: Final = 60  # characters of a field in a row of a mail
+
 Size = Callable[[str], int]
 
 
@@ -122,20 +124,35 @@ def of_lines(notice: Notice, template: str, most: int) -> Notice:
     if not isinstance(digest, DigestCard) or fits(notice):
         return notice
     asked = [at for at, card in enumerate(digest.cards) if isinstance(card, RequestCard)]
-    kept = set(range(len(digest.cards))) - set(asked)
-    version = msgspec.structs.replace(notice, card=_with_lines(digest, kept))
+    notes = set(range(len(digest.cards))) - set(asked)
+    bare = _with_lines(digest, notes)
+    version = msgspec.structs.replace(notice, card=bare)
     for chars in ENTRIES:
         if fits(version):
             break
         version = version.changed(partial(entry, chars=chars))
+    room = most - version.rendered(template).count("\n")
+    kept = list[int]()
     for at in asked:
-        kept.add(at)
-        longer = msgspec.structs.replace(notice, card=_with_lines(digest, kept))
+        if (needed := _height(digest.cards[at])) <= room:
+            kept.append(at)
+            room -= needed
+    while kept:
+        # If lines had to be joined, join them again, so that cards have room.
+        card = _with_lines(digest, {*notes, *kept}, max(1, len(bare.lines)))
+        longer = msgspec.structs.replace(notice, card=card)
         if fits(longer):
-            version = longer
-        else:
-            kept.remove(at)
+            return longer
+        kept.pop()
     return version
+
+
+def _height(card: SingleCard) -> int:
+    """Estimate the lines of a card in a mail, without those that it has in any case."""
+    fields = card.fields if isinstance(card, RequestCard) else ()
+    lines = [line for field in fields for line in field.lines]
+    titles = sum(field.agent or len(field.lines) > 1 for field in fields)
+    return titles + sum(len(line) // ROW_CHARS + 1 for line in lines) + len(card.commands) + 2
 
 
 def entry(card: SingleCard, chars: int) -> SingleCard:

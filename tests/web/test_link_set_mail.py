@@ -13,7 +13,7 @@ from safetyd.core.events.request_events import Answered
 from safetyd.web.engine_gateway import EngineGateway
 from safetyd.web.link_handler import LinkHandler
 from safetyd.web.link_pages import LinkPages
-from tests.notify.email.mail_servers import mail_server
+from tests.notify.email.mail_servers import Received, mail_server
 from tests.notify.notifier_rig import NotifierRig, mail_table
 from tests.web.link_site import Heard, serving
 
@@ -80,10 +80,7 @@ async def test_one_code_of_one_mail_approves_twenty_and_not_the_one_that_came_la
                 for each in other
             ]
 
-    assert mail.text.count("kubectl drain [..]") == 3
-    assert all(f"node-{n:02}" in mail.text for n in range(20))
-    assert all(f"node-{n:02}" in mail.page for n in range(20))
-    assert mail.text.count("\n") <= 80
+    _assert_shows_all(mail)
     assert (page.status, wrong.status, done.status, again.status) == (200, 403, 200, 409)
     assert "Approved: 20 requests" in done.text
     answered = [e for e in rig.wired.queue.journal if isinstance(e, Answered)]
@@ -94,3 +91,10 @@ async def test_one_code_of_one_mail_approves_twenty_and_not_the_one_that_came_la
     assert all(rig.wired.queue.request(ref).state == "approved" for ref in ids)
     assert [rig.wired.queue.request(ref).state for ref in (later, forced)] == ["pending"] * 2
     assert reused
+
+
+def _assert_shows_all(mail: Received) -> None:
+    assert mail.text.count("kubectl drain [..]") == 3
+    assert all(f"node-{n:02}" in mail.text for n in range(20))
+    assert all(f"node-{n:02}" in mail.page for n in range(20))
+    assert mail.text.count("\n") <= 80

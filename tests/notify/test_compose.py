@@ -91,15 +91,17 @@ def test_one_left_of_many_is_told_as_a_single() -> None:
     assert (one.single.id, one.thread, one.list_link) == (second, second, "")
 
 
-def test_of_more_than_a_message_shows_the_rest_is_a_number() -> None:
+def test_further_entries_have_a_line_each_and_the_next_message_has_the_rest() -> None:
     wired = ComposeRig()
-    for n in range(23):
+    for n in range(103):
         wired.asks(f"p{n}", agent=f"agent-{n}", text=f"git push {n}")
     (delivery,) = wired.passes()
 
     notice = wired.says(delivery)
 
     assert (len(notice.cards), notice.more) == (20, 3)
+    assert sum(line.size for line in notice.lines) == 80
+    assert [line.title for line in notice.lines] == ["80 requests: push by 80 agents"]
 
 
 def test_what_an_agent_asks_beyond_what_is_shown_has_a_line_each() -> None:

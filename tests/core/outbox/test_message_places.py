@@ -34,6 +34,12 @@ SHOWN = 20
 AWAKE_ALICE = config(recipients=(alice(quiet=AWAKE),))
 
 
+@pytest.fixture(autouse=True)
+def few_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a message have fewer places than usual."""
+    monkeypatch.setattr(bundling, "SHOWN", SHOWN)
+
+
 def flood(story: OutboxStory, names: int = 130, t: float = 0, **fields: object) -> list[str]:
     """Ask under names that somebody made up."""
     return [story.asks(t, "p", f"made-up-{n}", keyless=True, **fields) for n in range(names)]

@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, settings
 from safetyd.console.terminal_text import CTRL_C
 from safetyd.host import ENDPOINT, Endpoint
 from tests.cluster_node import node, start_node  # noqa: F401 - fixtures for all
+from tests.dovecot_server import dovecot  # noqa: F401 - fixture for all
 from tests.forked_process import ForkedProcess
 from tests.postgres_server import postgres, schema  # noqa: F401 - fixtures for all
 from tests.servers import client, jetstream  # noqa: F401 - fixtures for all

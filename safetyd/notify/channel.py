@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from safetyd.notify.compose import Composer
     from safetyd.notify.links.sent_links import SentLinks
     from safetyd.notify.links.tokens import Signer
+    from safetyd.notify.links.wrong_codes import WrongCodes
 
 MINUTE_S: Final = 60.0
 HOUR_S: Final = 3600.0
@@ -100,6 +101,7 @@ class Channel(ABC):
     name: str
     limits: Limits
     refused = 0  # rejected answers
+    reads = ""  # the mailbox that replies are read from, or why they cannot be read
 
     @abstractmethod
     async def send(self, notice: Notice) -> Receipt:
@@ -154,6 +156,7 @@ class ChannelContext(NamedTuple):
     composer: "Composer"
     signer: "Signer"
     sent_links: "SentLinks"
+    wrong_codes: "WrongCodes"
     used: Callable[[str, datetime], None]  # records that a test link was opened
 
     def secret(self, file: str) -> str:

@@ -112,6 +112,7 @@ class Notifier:
             composer=self.composer,
             signer=self.links.signer,
             sent_links=self.links.sent_links,
+            wrong_codes=self.links.wrong_codes,
             used=self.link_used,
         )
         self._opened: dict[str, datetime] = {}  # test messages whose link was used

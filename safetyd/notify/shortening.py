@@ -111,14 +111,14 @@ def _with_lines(digest: DigestCard, kept: Collection[int], most: int = MAX_LINES
     return msgspec.structs.replace(digest, cards=cards, lines=lines)
 
 
-def of_lines(notice: Notice, template: str, most: int) -> Notice:
+def of_lines(notice: Notice, most: int, render: Callable[[Notice], str]) -> Notice:
     """Return a digest whose text has at most `most` lines, if that is possible.
 
     Requests that have no room get a line each. Alerts and summaries are only shortened.
     """
 
     def fits(version: Notice) -> bool:
-        return version.rendered(template).count("\n") < most
+        return render(version).count("\n") < most
 
     digest = notice.card
     if not isinstance(digest, DigestCard) or fits(notice):
@@ -131,7 +131,7 @@ def of_lines(notice: Notice, template: str, most: int) -> Notice:
         if fits(version):
             break
         version = version.changed(partial(entry, chars=chars))
-    room = most - version.rendered(template).count("\n")
+    room = most - render(version).count("\n")
     kept = list[int]()
     for at in asked:
         if (needed := _height(digest.cards[at])) <= room:

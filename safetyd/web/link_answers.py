@@ -27,14 +27,14 @@ from safetyd.core.approvals.request import Request
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.guard_events import PersonSeen
-from safetyd.core.events.notification_events import Announced, LinkRevoked, Note
+from safetyd.core.events.notification_events import Announced, Note
 from safetyd.core.events.request_events import Answered
 from safetyd.journal.mailbox import Carried, Plan
 from safetyd.notify.links.sent_links import SentLink, SentLinks
 from safetyd.notify.links.tokens import MOST_DIGITS, Signer, is_code
+from safetyd.notify.links.wrong_codes import WrongCodes, revoked, warned
 from safetyd.web.engine_gateway import Answer, Ask
 from safetyd.web.link_view import LinkView, look, nonce_name, pending, shown_name
-from safetyd.web.wrong_codes import MAX_WRONG, WrongCodes
 
 Outcome = Literal[
     "recorded",
@@ -94,12 +94,13 @@ class LinkAnswers:
         sent_links: SentLinks,
         waits: Callable[[Request], bool],
         used: Callable[[str, datetime], None],
+        wrong: WrongCodes,
     ) -> None:
         self._signer = signer
         self._sent_links = sent_links
         self._waits = waits
         self._used = used
-        self._wrong = WrongCodes()
+        self._wrong = wrong
 
     def look(self, token_id: bytes, cookie: str, *, relayed: bool) -> Ask:
         """Return a query for the content of a link. Its answer is None for invalid links."""
@@ -215,9 +216,12 @@ class LinkAnswers:
             if self._wrong.relay_closed(relay, attempt.at.t):
                 closed = (_relay_closed(relay, attempt.at),)
         # Count by request or set, because each notification about it has its own link.
-        left = self._wrong.left(attempt.link.request_id, attempt.link.recipient)
+        link = attempt.link
+        left = self._wrong.left(link.request_id, link.recipient)
         if not left:
-            events = (_revoked(attempt), _warned(attempt), *closed)
+            named = link.delivery, link.request_id, link.recipient, attempt.at
+            of_set = attempt.requests if link.members else ()
+            events = (revoked(*named), warned(*named, of_set), *closed)
             return Carried(events, {"outcome": "unknown"})
         return Carried(closed, {"outcome": "wrong_code", "left": left})
 
@@ -244,40 +248,6 @@ def _seen(answered: Answered) -> Iterator[Event]:
     """Yield an event that an operator is present, unless the answer was only a pressed button."""
     if answered.assurance != "button":
         yield PersonSeen(at=answered.at, t=answered.t, by=answered.by, how=answered.via)
-
-
-def _revoked(attempt: Attempt) -> LinkRevoked:
-    link = attempt.link
-    return LinkRevoked(
-        at=attempt.at.at,
-        t=attempt.at.t,
-        delivery=link.delivery,
-        request_id=link.request_id,
-        recipient=link.recipient,
-        why=f"{MAX_WRONG} wrong codes were tried",
-    )
-
-
-def _warned(attempt: Attempt) -> Announced:
-    """Return an alert: somebody uses the recipient's link without knowing the code."""
-    link, moment, count = attempt.link, attempt.at, len(attempt.link.members)
-    first = attempt.requests[0]
-    what = f"{count} requests of {first.agent}" if count else link.request_id
-    pending, command = ("The request is", f"show {link.request_id}")
-    if count:
-        pending, command = "Those without an answer are", f"list --agent {first.agent}"
-    note = Note(
-        id=f"revoked_{link.delivery}_{link.request_id}",
-        kind="alert",
-        urgency="high",
-        title=f"Wrong codes for {what}",
-        text=(
-            f"Somebody tried {MAX_WRONG} or more wrong codes on links sent to you. The link in one "
-            f"notification is now revoked. {pending} still pending. To see it: safetyd {command}"
-        ),
-        at=moment.at,
-    )
-    return Announced(at=moment.at, t=moment.t, note=note, recipients=(link.recipient,))
 
 
 def _relay_closed(relay: str, moment: Moment) -> Announced:

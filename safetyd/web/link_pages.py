@@ -16,6 +16,7 @@ from safetyd.core.events.event import Moment
 from safetyd.journal.mailbox import Carried, Unanswered
 from safetyd.notify.links.sent_links import SentLinks
 from safetyd.notify.links.tokens import Signer
+from safetyd.notify.links.wrong_codes import WrongCodes
 from safetyd.operators.contract.history_contract import CommitAnswer, CommitQuestion
 from safetyd.operators.replies import CommandRefused
 from safetyd.web.engine_gateway import Answer, EngineGateway
@@ -55,19 +56,20 @@ class LinkPages:
     `ask` returns a commit. It takes the name of a rate limit.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - parts of the daemon
         self,
         gateway: EngineGateway,
         signer: Signer,
         sent_links: SentLinks,
         waits: Callable[[Request], bool],
         *,
+        wrong: WrongCodes,
         used: Callable[[str, datetime], None] = _nobody_asks,
         ask: Callable[[str, CommitQuestion], Awaitable[CommitAnswer]] = no_history,
     ) -> None:
         self.gateway = gateway
         self.signer = signer
-        self._links = LinkAnswers(signer, sent_links, waits, used)
+        self._links = LinkAnswers(signer, sent_links, waits, used, wrong)
         self._ask = ask
 
     async def look(

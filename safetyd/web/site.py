@@ -70,6 +70,7 @@ class Site:
             notifier.links.signer,
             notifier.links.sent_links,
             waits,
+            wrong=notifier.links.wrong_codes,
             used=notifier.link_used,
             ask=ask,
         )

@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -28,9 +29,12 @@ DAEMONS = (KEYS[0], KEYS[1])
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A program named nats-server that ends on SIGHUP."""
+    """A program named nats-server that ends on SIGHUP, also under nohup."""
     shutil.copy("/bin/sleep", tmp_path / "nats-server")
-    process = subprocess.Popen([tmp_path / "nats-server", "1000"])
+    command = ["env", "--default-signal=HUP", str(tmp_path / "nats-server"), "1000"]
+    process = subprocess.Popen(command)
+    while Path(f"/proc/{process.pid}/comm").read_text().strip() != "nats-server":
+        time.sleep(0.01)
     (tmp_path / "pid").write_text(f"{process.pid}\n")
     yield process
     process.kill()
@@ -71,7 +75,7 @@ def test_a_changed_file_is_tested_written_and_loaded_once(
     file = AccountsFile(path, tmp_path / "pid", str(SERVER))
 
     assert file.update("port: 4222\n")
-    assert server.wait() == -signal.SIGHUP
+    assert server.wait(30) == -signal.SIGHUP
     assert not file.update("port: 4222\n")
     assert path.stat().st_mode & 0o777 == 0o644
 
@@ -104,7 +108,7 @@ def test_no_other_program_is_signalled_and_the_server_is_once_it_runs(
     pid_file.write_text(str(server.pid))
     assert not file.update("port: 4222\n")
 
-    assert server.wait() == -signal.SIGHUP
+    assert server.wait(30) == -signal.SIGHUP
 
 
 @pytest.mark.parametrize(

@@ -15,21 +15,29 @@ from tests.cluster.fleet import Fleet, running_fleet
 from tests.cluster.invariants import check
 from tests.cluster.schedules import carry_out, schedule
 from tests.journeys.wall_clock import WallClock
+from tests.postgres_server import PostgresServer
 
 SKEW_S: Final = 30.0
 
 
 @contextmanager
 def skewed_fleet(directory: Path) -> Iterator[Fleet]:
-    """Yield three daemons: the clock of one is half a minute ahead, that of another behind."""
+    """Yield three daemons: the clock of one is half a minute ahead, that of another behind.
+
+    All of them export to one PostgreSQL.
+    """
     clocks: dict[str, Mapping[str, str]] = {}
     for name, skew_s in (("d2", SKEW_S), ("d3", -SKEW_S)):
         (folder := directory / f"clock-{name}").mkdir()
         clock = WallClock(folder)
         clock.step(skew_s)
         clocks[name] = clock.variables
-    with running_fleet(directory, 3, clocks) as fleet:
-        yield fleet
+    postgres = PostgresServer()
+    try:
+        with running_fleet(directory, 3, clocks, postgres) as fleet:
+            yield fleet
+    finally:
+        postgres.remove()
 
 
 def survive(fleet: Fleet, seed: int) -> None:

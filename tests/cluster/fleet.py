@@ -1,5 +1,6 @@
 """Three nodes, several daemons and steady agents, whose processes and links can fail."""
 
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from tests.conftest import UNLIMITED, RunningDaemon
 from tests.journeys.agents import Heard, until
 from tests.journeys.processes import freeze, gone, thaw
 from tests.nats_cluster import NAMES, Clients, NatsCluster
+from tests.postgres_server import PostgresServer
 
 TAG: Final = str(WriterChanged.__struct_config__.tag).encode()
 CHAIN_USD: Final = 0.25
@@ -35,13 +37,22 @@ day_usd = 0
 tokens_per_minute = {PER_MINUTE}
 burst = {BURST}
 """
+EXPORT: Final = """
+[outlets.postgres]
+dsn_file = "{dsn}"
+"""
 
 
 class FleetDaemon(RunningDaemon):
     """A daemon with a link of its own to each node."""
 
     def __init__(
-        self, name: str, directory: Path, cluster: NatsCluster, variables: Mapping[str, str]
+        self,
+        name: str,
+        directory: Path,
+        cluster: NatsCluster,
+        export: str,
+        variables: Mapping[str, str],
     ) -> None:
         self.name = name
         self.links: Clients = cluster.clients(name)
@@ -50,7 +61,7 @@ class FleetDaemon(RunningDaemon):
         bus = f'[bus]\nname = "{name}"\nurl = "{self.links.url}"\n'
         key = f'key_file = "{cluster.keys.daemon}"\n'
         directory.mkdir()
-        super().__init__(directory, CONFIG + bus + key, variables)
+        super().__init__(directory, CONFIG + bus + key + export, variables)
 
     def start(self) -> None:
         super().start()
@@ -85,8 +96,9 @@ class StopHeld(NamedTuple):
 class Fleet:
     """A running cluster with its daemons, agents and operator."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, postgres: PostgresServer | None) -> None:
         self.directory = directory
+        self.postgres = postgres  # to which all daemons export events, if there is one
         self.cluster = NatsCluster(directory)
         seeds = {name: self.cluster.keys.add("agents", name) for name in AGENTS}
         self.cluster.write_accounts()
@@ -113,10 +125,11 @@ class Fleet:
     def start(self, daemons: int, variables: Mapping[str, Mapping[str, str]] | None = None) -> None:
         """Start all nodes, then the daemons d1, d2 and so on."""
         self.cluster.start()
+        export = self._export()
         for number in range(1, daemons + 1):
             name = f"d{number}"
-            of_daemon = (variables or {}).get(name, {})
-            self.daemons[name] = FleetDaemon(name, self.directory / name, self.cluster, of_daemon)
+            own, of_daemon = self.directory / name, (variables or {}).get(name, {})
+            self.daemons[name] = FleetDaemon(name, own, self.cluster, export, of_daemon)
         self._record = JournalRecord(self.cluster)
         self.cluster.wait_until_current(STREAM)
 
@@ -218,12 +231,13 @@ class Fleet:
                 self.operator.control("resume")
 
     def until_followed(self) -> None:
-        """Wait until every daemon has written the present end of the journal to its audit file."""
+        """Wait until every audit file, and PostgreSQL, have the present end of the journal."""
         self.read_journal()
         end = max(event.seq for batch in self.record.batches[-100:] for event in batch.events)
         for daemon in self.daemons.values():
             path = files(daemon.data_dir / "audit")[-1]
             until(lambda path=path: end_of(path)[1] >= end)  # type: ignore[misc]
+        until(lambda: self._exported() >= end)
 
     def silence_after(self, begun: float) -> float:
         """Return the longest time without an allow, from shortly before `begun` until now."""
@@ -238,15 +252,31 @@ class Fleet:
                 daemon.kill()
         self.cluster.close()
 
+    def _export(self) -> str:
+        if self.postgres is None:
+            return ""
+        (dsn := self.directory / "dsn").write_text(self.postgres.dsn())
+        dsn.chmod(0o600)
+        return EXPORT.format(dsn=dsn)
+
+    def _exported(self) -> float:
+        """Return the last exported event. Without PostgreSQL, nothing is behind."""
+        if self.postgres is None:
+            return math.inf
+        [(created,)] = self.postgres.execute("SELECT to_regclass('safetyd.progress')")
+        found = self.postgres.execute("SELECT seq FROM safetyd.progress") if created else []
+        return float(found[0][0]) if found else 0.0
+
 
 @contextmanager
 def running_fleet(
     directory: Path,
     daemons: int = 2,
     variables: Mapping[str, Mapping[str, str]] | None = None,
+    postgres: PostgresServer | None = None,
 ) -> Iterator[Fleet]:
     """Yield a fleet whose agents propose, and end all of it."""
-    fleet = Fleet(directory)
+    fleet = Fleet(directory, postgres)
     try:
         fleet.start(daemons, variables)
         with at_work(*fleet.agents), fleet.asker:

@@ -1,4 +1,4 @@
-"""What must be true of the journal, the answers and the audit files, whatever has failed."""
+"""What must be true of the journal, answers, audit files and PostgreSQL, whatever has failed."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -24,6 +24,7 @@ from tests.cluster.journal_record import WrittenBatch
 from tests.cluster.steady_agent import SteadyAgent
 from tests.journeys.agents import Heard
 from tests.journeys.audit_record import UNRECORDED
+from tests.postgres_server import PostgresServer
 
 
 class Observed(NamedTuple):
@@ -62,9 +63,12 @@ def check(fleet: Fleet) -> None:
     budgets_hold(events)
     rate_limit_holds(fleet.limited, seen.answers[fleet.limited.name])
     approvals_used_once(events, seen.granted)
+    hashes: dict[int, bytes] = {}
     for daemon in fleet.daemons:
-        audit_equals_journal(daemon, seen.audits[daemon], lines)
+        audit_equals_journal(daemon, seen.audits[daemon], lines, hashes)
         states_equal_journal(daemon, seen.checkpoints[daemon], events)
+    if fleet.postgres is not None:
+        postgres_equals_journal(fleet.postgres, lines, hashes)
     written = sum(isinstance(event, WriterChanged) for event in events)
     print(f"{len(events)} events of {written} writers are consistent")
 
@@ -180,13 +184,30 @@ def approvals_used_once(events: Sequence[Event], granted: Sequence[tuple[str, st
     assert not twice, f"granted to both executors: {twice}"
 
 
-def audit_equals_journal(daemon: str, audit: Sequence[bytes], lines: Sequence[bytes]) -> None:
+def audit_equals_journal(
+    daemon: str, audit: Sequence[bytes], lines: Sequence[bytes], hashes: dict[int, bytes]
+) -> None:
+    """Compare a daemon's audit files with the journal, and with `hashes` of other daemons."""
     before = 0
     for line in audit:
         seq = decode(line).seq
         assert seq > before, f"{daemon}: event {seq} follows {before}"
         assert HASHED.sub(b"}", line) == lines[seq - 1], f"{daemon}: event {seq} differs"
+        (digest,) = HASHED.findall(line)
+        assert hashes.setdefault(seq, digest) == digest, f"{daemon}: the hash of {seq} differs"
         before = seq
+
+
+def postgres_equals_journal(
+    postgres: PostgresServer, lines: Sequence[bytes], hashes: dict[int, bytes]
+) -> None:
+    """Check that PostgreSQL has each event once. The journal may have grown since it was read."""
+    rows = postgres.execute("SELECT seq, line, hash FROM safetyd.events ORDER BY seq")
+    assert [seq for seq, _, _ in rows] == list(range(1, len(rows) + 1))
+    for (seq, line, digest), written in zip(rows, lines, strict=False):
+        assert line.encode() == written, f"PostgreSQL: event {seq} differs"
+        assert hashes.get(seq, digest.encode()) == digest.encode(), f"PostgreSQL: hash of {seq}"
+    assert postgres.execute("SELECT 1 FROM safetyd.gaps") == []
 
 
 def states_equal_journal(

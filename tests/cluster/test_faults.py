@@ -2,7 +2,7 @@
 
 The time without an allow is compared with the time for which the same cluster, in the same run,
 takes no appends of a bare client after its leader was killed. The limits leave room for a busy
-machine; docs/scale.md has the times of a quiet one.
+machine; docs/cluster.md has the times of a quiet one.
 """
 
 import time

@@ -27,3 +27,15 @@ def test_daemons_with_different_clocks_keep_the_same_limits_and_state(fleet: Fle
 
     fleet.limited.history.until_allowed()
     check(fleet)
+
+
+def test_the_load_reaches_every_limit_that_is_checked(fleet: Fleet) -> None:
+    causes = {agent.name: {h.decision.cause for h in agent.history.heard} for agent in fleet.agents}
+
+    assert "budget" in causes["spender"]
+    assert "rate" in causes["limited"]
+    assert fleet.stops
+    assert fleet.asker.granted
+    assert fleet.postgres is not None
+    [(exported,)] = fleet.postgres.execute("SELECT count(*) FROM safetyd.events")
+    assert exported > 0

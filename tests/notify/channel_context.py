@@ -8,6 +8,7 @@ from safetyd.daemon.config import parse
 from safetyd.notify.channel import ChannelContext
 from safetyd.notify.links.sent_links import SentLinks
 from safetyd.notify.links.tokens import Signer
+from safetyd.notify.links.wrong_codes import WrongCodes
 from tests.notify.compose_rig import ComposeRig
 from tests.web.link_site import KEY
 
@@ -40,5 +41,6 @@ def context(
         composer=wired.composer,
         signer=signer,
         sent_links=SentLinks(signer),
+        wrong_codes=WrongCodes(),
         used=lambda _delivery, _at: None,
     )

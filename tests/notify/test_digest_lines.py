@@ -34,6 +34,10 @@ def digest(count: int, agents: int, text: str = "git push", *notes: SingleCard) 
     return notice(*shown, card=DigestCard(cards=shown, lines=lines, list_link=LIST_LINK))
 
 
+def plain(made: Notice) -> str:
+    return made.rendered("mail.txt", replies=False)
+
+
 def refs(made: Notice) -> list[str]:
     return [ref for entry in (*made.cards, *made.lines) for ref in entry.refs]
 
@@ -48,7 +52,7 @@ def text(made: Notice) -> str:
 def test_a_digest_has_at_most_eighty_lines_and_loses_nothing(count: int, agents: int) -> None:
     made = digest(count, agents)
 
-    short = of_lines(made, "mail.txt", DIGEST_LINES)
+    short = of_lines(made, DIGEST_LINES, plain)
     said = text(made)
 
     assert said.count("\n") <= DIGEST_LINES
@@ -66,7 +70,7 @@ def test_a_long_request_gets_a_line_and_the_others_keep_their_cards() -> None:
     long = request_topic(id="req_long", text="x\n" * 500)
     made = notice(long, *digest(3, 3).cards)
 
-    short = of_lines(made, "mail.txt", DIGEST_LINES)
+    short = of_lines(made, DIGEST_LINES, plain)
 
     assert [card.id for card in short.cards] == ["req_0", "req_1", "req_2"]
     assert [line.refs for line in short.lines] == [("req_long",)]
@@ -76,17 +80,17 @@ def test_alerts_and_reports_keep_their_cards() -> None:
     alert = alert_topic(text="why\n" * 90)
     made = digest(20, 5, "git push", alert, report_topic())
 
-    short = of_lines(made, "mail.txt", DIGEST_LINES)
+    short = of_lines(made, DIGEST_LINES, plain)
 
     assert [card.id for card in short.cards[:2]] == [alert.id, report_topic().id]
-    assert short.rendered("mail.txt").count("\n") < DIGEST_LINES
+    assert plain(short).count("\n") < DIGEST_LINES
     assert sorted(refs(short)) == sorted(refs(made))
 
 
 def test_one_request_is_never_cut_by_its_lines() -> None:
     made = notice(request_topic(text="x\n" * 500))
 
-    assert of_lines(made, "mail.txt", DIGEST_LINES) is made
+    assert of_lines(made, DIGEST_LINES, plain) is made
 
 
 def test_every_shorter_version_of_a_digest_names_everything() -> None:

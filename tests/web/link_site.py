@@ -20,6 +20,7 @@ from safetyd.core.policy import Policy
 from safetyd.journal.mailbox import Mailbox
 from safetyd.notify.links.sent_links import SentLinks
 from safetyd.notify.links.tokens import LinkKey, Signer
+from safetyd.notify.links.wrong_codes import WrongCodes
 from safetyd.operators.contract.history_contract import CommitAnswer, CommitQuestion
 from safetyd.web.engine_gateway import EngineGateway
 from safetyd.web.link_handler import LinkHandler
@@ -109,6 +110,7 @@ class LinkSite:
             self.signer,
             self.sent_links,
             lambda _: self.waiting,
+            wrong=WrongCodes(),
             used=lambda delivery, when: self.used.append((delivery, when)),
             ask=ask,
         )

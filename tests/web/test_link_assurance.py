@@ -205,7 +205,7 @@ async def test_a_recipient_is_notified_of_wrong_codes(site: LinkSite) -> None:
 async def test_requests_whose_guesses_are_counted_are_bounded(
     site: LinkSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("safetyd.web.wrong_codes.MAX_GUESSED", 1)
+    monkeypatch.setattr("safetyd.notify.links.wrong_codes.MAX_GUESSED", 1)
     ids = [site.asks(id=f"p{n}", text=f"git push {n}") for n in range(2)]
     tokens = [site.tells(id_, delivery=f"dlv_{n}") for n, id_ in enumerate(ids)]
 

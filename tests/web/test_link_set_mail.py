@@ -10,6 +10,7 @@ import pytest
 from aiohttp import web
 
 from safetyd.core.events.request_events import Answered
+from safetyd.notify.links.wrong_codes import WrongCodes
 from safetyd.web.engine_gateway import EngineGateway
 from safetyd.web.link_handler import LinkHandler
 from safetyd.web.link_pages import LinkPages
@@ -31,7 +32,9 @@ class MailedLinks:
     async def listening(self) -> AsyncIterator["MailedLinks"]:
         wired, links = self.rig.wired, self.rig.notifier.links
         gateway = EngineGateway(wired.mailbox, lambda: "", lambda: False)
-        pages = LinkPages(gateway, links.signer, links.sent_links, lambda _: False)
+        pages = LinkPages(
+            gateway, links.signer, links.sent_links, lambda _: False, wrong=WrongCodes()
+        )
         app = web.Application()
         LinkHandler(pages, wired.clock).routes(app)
         async with serving(app) as port, self._browser:

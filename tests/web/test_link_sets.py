@@ -247,7 +247,7 @@ async def test_five_wrong_codes_end_the_link_of_a_set_and_its_next_message_has_a
     (revoked,) = [e for e in site.queue.journal if isinstance(e, LinkRevoked)]
     assert revoked.request_id == set_ref(requests)
     (alert,) = [e for e in site.queue.journal if isinstance(e, Announced)]
-    assert alert.note.title == "Wrong codes for 3 requests of code"
+    assert alert.note.title == "Wrong codes for 3 similar requests of code"
     assert (await site.get(token)).status == 404
     site.clock.t += 60
     again = sends(site, requests, "dlv_2")

@@ -145,7 +145,8 @@ def channels(view: ChannelsAnswer) -> str:
     if not view.channels:
         return "No channel is configured, so nobody is notified. See `safetyd docs notifications`."
     people = [line for person in view.recipients for line in _person(person)]
-    return "\n".join((table(view.channels, _CHANNELS), "", *people))
+    reads = [f"replies to {plain(c.name)}: {plain(c.reads, 300)}" for c in view.channels if c.reads]
+    return "\n".join((table(view.channels, _CHANNELS), *reads, "", *people))
 
 
 def _person(person: RecipientRow) -> Iterator[str]:

@@ -127,7 +127,7 @@ def _ask_checks(found: tuple[str, ...]) -> tuple[str, ...]:
         return ()
     _say("   The project's files declare these tests, linters and builds:")
     _say(f"     {', '.join(found)}")
-    allowed = click.confirm("   Allow them without approval?", default=True, err=True)
+    allowed = click.confirm("   Allow them without approval?", default=False, err=True)
     return found if allowed else ()
 
 

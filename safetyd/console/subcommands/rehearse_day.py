@@ -33,8 +33,8 @@ def rehearse(
 
     A story says what agents propose, when people answer, and what fails. It is played through your
     configuration: the rules, recipients, quiet hours, channels and templates. Nothing is sent, and
-    no daemon is needed. A story that comes with safetyd has a configuration of its own, unless you
-    give --config. The exit code is 1 if the day misses a goal of the story.
+    no daemon is needed. A story that comes with safetyd has its configuration next to it, unless
+    you give --config. The exit code is 1 if the day misses a goal of the story.
 
     For example:
       safetyd notify rehearse my-day.toml

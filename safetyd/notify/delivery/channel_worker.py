@@ -246,6 +246,7 @@ class ChannelWorker:
             fuse=self._breaker.state,
             next_try_s=None if math.isinf(next_s) else next_s,
             refused=self._channel.refused,
+            reads=self._channel.reads,
         )
 
     async def _deliver(self, tasks: anyio.abc.TaskGroup) -> NoReturn:

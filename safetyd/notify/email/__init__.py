@@ -1,4 +1,4 @@
-"""Mail: the text and HTML of a message, and its submission to a server.
+"""Mail: the text and HTML of a message, its submission to a server, and replies to it.
 
 `channel` is the table in the configuration. Only `smtp` imports aiosmtplib.
 """

@@ -1,6 +1,7 @@
 """Settings of e-mail."""
 
-from typing import ClassVar, Final, Literal
+from collections.abc import Callable
+from typing import Annotated, ClassVar, Final, Literal
 
 import anyio.to_thread
 import msgspec
@@ -35,6 +36,11 @@ _NO_STARTTLS: Final = (
     'set security = "tls" and smtp_port = 465 if the server uses TLS from the start, '
     'or security = "none" if it is on this machine and has no TLS'
 )
+_NO_RESULTS: Final = (
+    "is empty; set it to the name with which the mailbox's server begins its header "
+    "Authentication-Results, or set trust_unsigned = true if the server adds none. Then anyone who "
+    "knows a code can approve with a forged sender"
+)
 
 
 class EmailConfig(PersonalTable, frozen=True, kw_only=True):
@@ -47,10 +53,21 @@ class EmailConfig(PersonalTable, frozen=True, kw_only=True):
     password_file: str = ""
     ca_file: str = ""  # additional certificate authority
     region: str = "us-east-1"  # for provider "ses"
+    replies: bool = False  # read answers from a mailbox
+    reply_to: str = ""  # the address of that mailbox
+    imap_host: str = ""
+    imap_port: Port = 993
+    imap_security: Literal["tls", "starttls", "none"] = "tls"
+    imap_username: str = ""  # empty: `reply_to`
+    imap_password_file: str = ""
+    imap_folder: str = "INBOX"
+    imap_poll_seconds: Annotated[float, msgspec.Meta(ge=1, le=3600)] = 15.0
+    authserv_id: str = ""  # the name under which the mailbox's server reports valid signatures
+    trust_unsigned: bool = False  # without `authserv_id`: the sender's address is enough
 
     kind: ClassVar[ChannelKind] = "email"
     rank: ClassVar[int] = 20
-    secret_files: ClassVar[tuple[str, ...]] = ("password_file",)
+    secret_files: ClassVar[tuple[str, ...]] = ("password_file", "imap_password_file")
     hints: ClassVar[Hints] = (
         ("auth extension", "remove username and password_file: the server offers no login"),
         ("535", _LOGIN),
@@ -86,12 +103,40 @@ class EmailConfig(PersonalTable, frozen=True, kw_only=True):
             yield "security", 'is "none", which is allowed only for a mail server on this machine'
         if self.login_name and not self.password_file:
             yield "password_file", "is empty; it is required with a username"
+        if self.replies:
+            yield from self._reply_problems()
+
+    def _reply_problems(self) -> Problems:
+        for name in ("reply_to", "imap_host", "imap_password_file"):
+            if not getattr(self, name):
+                yield name, "is empty; it is required if replies = true"
+        if self.reply_to and self.wrong_address(self.reply_to):
+            yield "reply_to", self.wrong_address(self.reply_to)
+        if self.imap_security == "none" and not is_this_machine(self.imap_host):
+            yield "imap_security", 'is "none", which is allowed only for a server on this machine'
+        if self.provider == "ses":
+            yield "replies", "does not work with SES, which replaces the ids of mails"
+        if not self.authserv_id and not self.trust_unsigned:
+            yield "authserv_id", _NO_RESULTS
+
+    async def check(self, read: Callable[[str], str]) -> str:
+        if not self.replies:
+            return ""
+        from safetyd.notify.email.imap_folder import ImapFolder  # noqa: PLC0415 - if configured
+
+        folder = ImapFolder(self, read(self.imap_password_file))
+        try:
+            count = await anyio.to_thread.run_sync(folder.open, abandon_on_cancel=True)
+        finally:
+            folder.close()
+        return f"replies are read from {folder.name}, which has {count:,} mails"
 
     async def open(self, name: str, context: ChannelContext) -> Channel:  # noqa: ARG002
         from safetyd.notify.email.mail_channel import Mail  # noqa: PLC0415 - only if configured
 
         password = context.secret(self.password_file)
-        return await anyio.to_thread.run_sync(Mail, self, password, context.host)
+        inbox = context.secret(self.imap_password_file) if self.replies else ""
+        return await anyio.to_thread.run_sync(Mail, self, password, context, inbox)
 
     def limits(self) -> Limits:
         from safetyd.notify.email.mail_channel import Mail  # noqa: PLC0415 - only if configured
@@ -101,7 +146,8 @@ class EmailConfig(PersonalTable, frozen=True, kw_only=True):
     def preview(self, notice: Notice) -> Preview:
         from safetyd.notify.email.mail_channel import mail  # noqa: PLC0415 - only if configured
 
-        message = mail(notice, self.from_ or "safetyd@localhost", "localhost")
+        reply_to = self.reply_to if self.replies else ""
+        message = mail(notice, self.from_ or "safetyd@localhost", "localhost", reply_to)
         text, page = (part.get_content() for part in message.iter_parts())
         return Preview(
             subject=message["Subject"],

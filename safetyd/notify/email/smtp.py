@@ -91,7 +91,7 @@ class Submission:
     async def _tls(self) -> ssl.SSLContext:
         if self._context is None:
             try:
-                self._context = await anyio.to_thread.run_sync(_trusting, self._config.ca_file)
+                self._context = await anyio.to_thread.run_sync(trusting, self._config.ca_file)
             except OSError as exc:
                 why = f"notifications.email.ca_file: {self._config.ca_file}: {exc.strerror}"
                 raise Misconfigured(why) from None
@@ -148,7 +148,8 @@ def _tls_fault(exc: Exception) -> str | None:
     return None
 
 
-def _trusting(ca_file: str) -> ssl.SSLContext:
+def trusting(ca_file: str) -> ssl.SSLContext:
+    """Return a context that also trusts the authority in a file, if one is named."""
     context = ssl.create_default_context()
     if ca_file:
         context.load_verify_locations(ca_file)

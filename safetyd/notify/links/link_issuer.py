@@ -21,6 +21,7 @@ from safetyd.journal.mailbox import Carried, EventEnvelope, Mailbox, Plan
 from safetyd.notify.links.sent_links import SentLinks
 from safetyd.notify.links.signing_keys import LinkKeys
 from safetyd.notify.links.tokens import MOST_DIGITS, LinkKey, Signer
+from safetyd.notify.links.wrong_codes import WrongCodes
 from safetyd.operators.contract.notification_contract import PairCommand, Paired, RotateCommand
 from safetyd.operators.replies import DONE, Done, Refusal, refused
 
@@ -55,6 +56,7 @@ class LinkIssuer:
         self._base_url = base_url
         self.signer = Signer(_first(self._keys, clock.now().at))
         self.sent_links = SentLinks(self.signer)
+        self.wrong_codes = WrongCodes()
 
     def link(self, delivery: str, ref: str, recipient: str) -> str:
         return f"{self._base_url()}/d/{self.signer.token(delivery, ref, recipient)}"

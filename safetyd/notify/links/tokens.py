@@ -12,7 +12,7 @@ import base64
 import hashlib
 import hmac
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Final, Literal
 
@@ -29,6 +29,7 @@ _LINK: Final = "1"
 _PAIRING: Final = "2"
 _MAC_BYTES: Final = 16
 _TIME_BYTES: Final = 8
+_MARK_BYTES: Final = 6
 
 _is_base64 = re.compile(r"[A-Za-z0-9_-]{2,512}\Z").match
 _is_code = re.compile(r"[0-9]{4,6}\Z").match
@@ -54,6 +55,7 @@ class _SubKeys:
         self.form = _derived(key.secret, "form")
         self.button = _derived(key.secret, "button")
         self.code = _derived(key.secret, "sms-code")
+        self.mail = _derived(key.secret, "mail")
         self.device = _derived(key.secret, "device")
         self.pairing = _derived(key.secret, "pairing")
 
@@ -148,6 +150,14 @@ class Signer:
         ours = (_button_mac(key, token_id, answer, digest) for key in self._live.values())
         return sum(hmac.compare_digest(mac, each) for each in ours) > 0
 
+    def mark(self, delivery: str, request_id: str) -> str:
+        """Return the mark of a request in the id of a mail that shows its code."""
+        return _mark(self._signing, delivery, request_id)
+
+    def mark_ok(self, delivery: str, request_id: str, marks: Collection[str]) -> bool:
+        """Return True if one of the marks in the id of a mail is that of this request."""
+        return any(_mark(key, delivery, request_id) in marks for key in self._live.values())
+
     def pairing(self, recipient: str, now: datetime) -> str:
         """Return the token of a page that pairs a browser with a recipient."""
         key = self._signing
@@ -215,6 +225,10 @@ def _form_mac(key: _SubKeys, token_id: bytes, ends: int) -> bytes:
 
 def _button_mac(key: _SubKeys, token_id: bytes, answer: str, digest: str) -> bytes:
     return _named(key.button, _encoded(token_id), answer, digest)
+
+
+def _mark(key: _SubKeys, delivery: str, request_id: str) -> str:
+    return _encoded(_named(key.mail, delivery, request_id)[:_MARK_BYTES])
 
 
 def _sealed(key: bytes, recipient: str, ends: datetime) -> str:

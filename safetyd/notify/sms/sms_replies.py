@@ -8,19 +8,13 @@ import hashlib
 import hmac
 import html
 import re
-from collections import Counter, deque
 from collections.abc import Mapping
-from datetime import datetime, timedelta
 from typing import Final, Literal
 from urllib.parse import SplitResult, urlsplit
 
-import msgspec
-
 from safetyd.notify import answers
+from safetyd.notify.code_replies import CodeAnswer
 
-MAX_FAILURES: Final = 5
-FAILURES_WITHIN: Final = timedelta(hours=1)
-MAX_IDLE: Final = 5
 STOP_WORDS: Final = frozenset(
     {"STOP", "STOPALL", "UNSUBSCRIBE", "CANCEL", "END", "QUIT", "REVOKE", "OPTOUT"}
 )
@@ -41,57 +35,15 @@ _answer = re.compile(r"\s*([AD])\s*([0-9]{4,6})\s*", re.IGNORECASE).fullmatch
 _PORTS: Final = {"http": 80, "https": 443}
 
 
-class SmsAnswer(msgspec.Struct, frozen=True):
-    approve: bool
-    code: str
-
-
 # After "stop" the carrier blocks messages to the recipient.
-Reply = SmsAnswer | Literal["stop", "unclear"]
+Reply = CodeAnswer | Literal["stop", "unclear"]
 
 
 def parse(body: str) -> Reply:
     """Parse a reply. Only a letter and a code, without other words, are an answer."""
     if found := _answer(body):
-        return SmsAnswer(approve=found[1] in "Aa", code=found[2])
+        return CodeAnswer(approve=found[1] in "Aa", code=found[2])
     return "stop" if body.strip().upper() in STOP_WORDS else "unclear"
-
-
-class Patience:
-    """Counts wrong codes by phone number.
-
-    After five wrong codes in an hour, approvals from that number are ignored for some hours.
-
-    Only a few unclear messages in a row get a reply, so that two machines cannot write to each
-    other forever. Use it only for recipients' numbers; other numbers never get a reply.
-    """
-
-    def __init__(self) -> None:
-        self._failures: dict[str, deque[datetime]] = {}
-        self._ignored_until: dict[str, datetime] = {}
-        self._idle: Counter[str] = Counter()
-
-    def ignores(self, number: str, at: datetime) -> bool:
-        until = self._ignored_until.get(number)
-        return until is not None and at < until
-
-    def failed(self, number: str, at: datetime, morning: datetime) -> None:
-        """Count a wrong code."""
-        failures = self._failures.setdefault(number, deque(maxlen=MAX_FAILURES))
-        failures.append(at)
-        if len(failures) == MAX_FAILURES and at - failures[0] < FAILURES_WITHIN:
-            failures.clear()
-            self._ignored_until[number] = morning
-
-    def answered(self, number: str) -> None:
-        """Reset the counters after a correct code."""
-        self._failures.pop(number, None)
-        self._idle.pop(number, None)
-
-    def may_reply(self, number: str) -> bool:
-        """Return True if an unclear message gets a reply, and count it."""
-        self._idle[number] += 1
-        return self._idle[number] <= MAX_IDLE
 
 
 def twiml(text: str = "") -> str:

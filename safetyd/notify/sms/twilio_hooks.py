@@ -4,24 +4,21 @@ Only requests signed by Twilio for the configured URL are accepted, and only rec
 a reply. An answer is a letter and the code from the message.
 """
 
-import secrets
-from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
-from typing import Final, NamedTuple
+from collections.abc import Iterator
+from typing import Final
 
 import anyio
 from aiohttp import web
 
-from safetyd.core.approvals.assurance import Given, risk_within
+from safetyd.core.approvals.assurance import risk_within
 from safetyd.core.approvals.request import Request
 from safetyd.core.engine.engine_state import EngineState
-from safetyd.core.events.event import Event, Moment
-from safetyd.core.events.notification_events import Announced, Note
+from safetyd.core.events.event import Moment
 from safetyd.core.outbox.deliveries import Delivery
 from safetyd.journal.mailbox import Carried, Plan, Unanswered
 from safetyd.notify.address_book import recipient_at
-from safetyd.notify.answers import answer_all
 from safetyd.notify.channel import CarryOut, ChannelContext, Hook, Misconfigured
+from safetyd.notify.code_replies import Asked, CodeAnswer, CodeReplies, Sender, elsewhere
 from safetyd.notify.message_sets import sets_in
 from safetyd.notify.sms.channel import SmsConfig
 from safetyd.notify.sms.delivery_reports import arrived
@@ -29,9 +26,7 @@ from safetyd.notify.sms.sms_channel import STATUS_PATH, arrival
 from safetyd.notify.sms.sms_replies import (
     HELP,
     SAID,
-    Patience,
     Reply,
-    SmsAnswer,
     parse,
     signed,
     twiml,
@@ -39,33 +34,13 @@ from safetyd.notify.sms.sms_replies import (
 
 BODY_S: Final = 5.0
 FORM: Final = "application/x-www-form-urlencoded"
-NIGHT: Final = timedelta(hours=8)
-
-
-class Sender(NamedTuple):
-    """A phone number and its recipient."""
-
-    recipient: str
-    number: str
-
-
-class Asked(NamedTuple):
-    """A request or a set that was sent by SMS, and when."""
-
-    ref: str
-    requests: tuple[Request, ...]
-    sent: tuple[datetime, ...]
-
-    @property
-    def pending(self) -> tuple[Request, ...]:
-        return tuple(request for request in self.requests if request.pending)
 
 
 class TwilioHooks:
     def __init__(self, context: ChannelContext, carry_out: CarryOut) -> None:
         self._context = context
         self._carry_out = carry_out
-        self._patience = Patience()
+        self._replies = CodeReplies("sms", "SMS", context.signer, context.waits)
 
     @property
     def hooks(self) -> tuple[Hook, ...]:
@@ -130,51 +105,40 @@ class TwilioHooks:
             return SAID["not_recorded"]
 
     def _taken(self, sender: Sender, said: Reply) -> Plan[str]:
-        patience, number = self._patience, sender.number
+        replies, number = self._replies, sender.address
 
         def plan(state: EngineState, moment: Moment) -> Carried[str]:
-            ignored = patience.ignores(number, moment.at)
-            if ignored and not (isinstance(said, SmsAnswer) and not said.approve):
-                return Carried((), "")
-            if not isinstance(said, SmsAnswer):
-                return Carried((), HELP if patience.may_reply(number) else "")
-            asked = _asked_by_sms(state, sender.recipient, alone=said.approve)
-            found = [each for each in asked if self._is(state, each, sender, said)]
-            # A request that has ended may have the same code as a pending one.
-            found = [each for each in found if each.pending] or found[:1]
-            if len(found) != 1:
-                patience.failed(number, moment.at, moment.at + NIGHT)
-                locked = not ignored and patience.ignores(number, moment.at)
-                told = SAID["unknown"] if patience.may_reply(number) else ""
-                return Carried(_warning(state, moment, sender) if locked else (), told)
-            patience.answered(number)
-            return self._answered(state, moment, sender, said, found[0])
+            if not isinstance(said, CodeAnswer):
+                quiet = replies.patience.ignores(number, moment.at)
+                quiet = quiet or not replies.patience.may_reply(number)
+                return Carried((), "" if quiet else HELP)
+            asked = self._asked(state, sender.recipient, alone=said.approve)
+            events, outcome = replies.taken(state, moment, sender, said, asked, via="sms")
+            if outcome == "ignored":
+                return Carried(events, "")
+            quiet = outcome == "unknown" and not replies.patience.may_reply(number)
+            return Carried(events, "" if quiet else SAID[outcome])
 
         return plan
 
-    def _is(self, state: EngineState, asked: Asked, sender: Sender, said: SmsAnswer) -> bool:
-        """Return whether a reply has the code of a message about a request or a set."""
-        whose, code_name = sender.recipient, state.records.link_revocations.code_name
-        named = {code_name(asked.ref, whose, at) for at in asked.sent}
-        return sum(self._context.signer.code_ok(name, whose, said.code) for name in named) > 0
+    def _asked(self, state: EngineState, whose: str, *, alone: bool) -> Iterator[Asked]:
+        """Yield the requests and sets sent to a recipient by SMS.
 
-    def _answered(
-        self, state: EngineState, moment: Moment, sender: Sender, said: SmsAnswer, asked: Asked
-    ) -> Carried[str]:
-        requests = asked.requests
-        if 0 < len(asked.pending) < len(requests):
-            if said.approve:
-                return Carried((), SAID["changed"])
-            requests = asked.pending
-        given = Given(
-            answer="approved" if said.approve else "denied",
-            by=sender.recipient,
-            via="sms",
-            assurance="code",
-        )
-        whole = all(map(self._sent_whole, requests))
-        done = answer_all(state, moment, requests, given, self._context.waits, may_approve=whole)
-        return Carried(done.events, SAID[done.answer])
+        If `alone`, yield only those of messages that contain nothing else.
+        """
+        code_name = state.records.link_revocations.code_name
+        found: dict[str, tuple[Request, ...]] = {}
+        names: dict[str, set[str]] = {}
+        for delivery in state.outbox.deliveries():
+            if delivery.recipient != whose or not _is_sms(state, delivery):
+                continue
+            for ref, requests in _shown(state, delivery):
+                names.setdefault(ref, set()).add(code_name(ref, whose, delivery.at))
+                if not alone or len(requests) == len(delivery.items):
+                    found[ref] = requests
+        for ref, requests in found.items():
+            whole = all(map(self._sent_whole, requests))
+            yield Asked(ref, requests, frozenset(names[ref]), whole)
 
     def _sent_whole(self, request: Request) -> bool:
         """Return True if the SMS showed the whole action and a reply may approve its risk."""
@@ -186,59 +150,18 @@ class TwilioHooks:
 
         def plan(state: EngineState, moment: Moment) -> Carried[str]:
             text = f"{sender.recipient} replied STOP and gets no more SMS until they reply START."
-            return Carried(_elsewhere(state, moment, "SMS stopped", text), "")
+            return Carried(elsewhere(state, moment, "SMS stopped", text, besides="sms"), "")
 
         return plan
 
 
-def _warning(state: EngineState, moment: Moment, sender: Sender) -> Sequence[Event]:
-    """Alert on other channels that approvals by SMS are ignored for some hours."""
-    text = (
-        f"Too many wrong codes came from the number of {sender.recipient}. For eight hours, "
-        "replies from it can deny but not approve. Links and the terminal still work."
-    )
-    return _elsewhere(state, moment, "Wrong codes by SMS", text)
-
-
-def _elsewhere(state: EngineState, moment: Moment, title: str, text: str) -> Sequence[Event]:
-    """Return an alert for every channel except SMS."""
-    kinds = state.policy.telling.channels.items()
-    others = tuple(name for name, kind in kinds if kind != "sms")
-    if not others:
-        return ()
-    note = Note(
-        id=f"note_{secrets.token_hex(6)}",
-        kind="alert",
-        urgency="high",
-        title=title,
-        text=text,
-        at=moment.at,
-    )
-    return (Announced(at=moment.at, t=moment.t, note=note, channels=others),)
-
-
-def _asked_by_sms(state: EngineState, recipient: str, *, alone: bool) -> Iterator[Asked]:
-    """Yield the requests and sets sent to a recipient by SMS.
-
-    If `alone`, yield only those of messages that contain nothing else.
-    """
-    sent: dict[str, list[datetime]] = {}
-    of_ref: dict[str, tuple[Request, ...]] = {}
-    for delivery in state.outbox.deliveries():
-        if delivery.recipient != recipient or not _is_sms(state, delivery):
-            continue
-        sets = {found.ref: found.requests for found in sets_in(state, delivery)}
-        listed = delivery.items[: delivery.shown]
-        singles = ((item.ref, state.approvals.find(item.ref)) for item in listed)
-        for ref, requests in (
-            *((ref, (request,)) for ref, request in singles if request is not None),
-            *sets.items(),
-        ):
-            sent.setdefault(ref, []).append(delivery.at)
-            if not alone or len(requests) == len(delivery.items):
-                of_ref[ref] = requests
-    for ref, requests in of_ref.items():
-        yield Asked(ref, requests, tuple(sent[ref]))
+def _shown(state: EngineState, delivery: Delivery) -> Iterator[tuple[str, tuple[Request, ...]]]:
+    """Yield the requests and sets that a message lists."""
+    for item in delivery.items[: delivery.shown]:
+        request = state.approvals.find(item.ref)
+        if request is not None:
+            yield request.id, (request,)
+    yield from ((found.ref, found.requests) for found in sets_in(state, delivery))
 
 
 def _is_sms(state: EngineState, delivery: Delivery) -> bool:

@@ -30,6 +30,7 @@ class ChannelState(msgspec.Struct, frozen=True, kw_only=True):
     fuse: BreakerState  # The state of the channel's circuit breaker.
     next_try_s: float | None  # Null if the queue is empty, or no time is set for the next attempt.
     refused: int = 0  # Refused answers from people who are not recipients.
+    reads: str = ""  # The mailbox that replies are read from, or why they cannot be read.
 
 
 Names = tuple[str, ...]

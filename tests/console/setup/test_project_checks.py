@@ -131,7 +131,7 @@ def test_unusual_files_are_not_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("measured")
-@pytest.mark.parametrize(("answer", "allowed"), [("", True), ("n", False)])
+@pytest.mark.parametrize(("answer", "allowed"), [("y", True), ("", False)])
 def test_init_shows_the_checks_and_asks(answer: str, *, allowed: bool, tmp_path: Path) -> None:
     (tmp_path / "Makefile").write_text("test:\n\ttouch executed\nlint:\n")
     config = tmp_path / "safetyd.toml"

@@ -1,11 +1,13 @@
 """What a mail says, without any server."""
 
+from email import message_from_bytes, policy
 from email.message import EmailMessage
 
 import msgspec
 import pytest
 
 from safetyd.cards.note_cards import SummaryCard
+from safetyd.cards.request_card import RequestCard
 from safetyd.notify.email.channel import EmailConfig
 from safetyd.notify.email.mail_channel import DIGEST_LINES, MAX_BYTES, mail
 from safetyd.notify.message import Notice
@@ -218,3 +220,34 @@ def test_providers_are_servers_with_a_name(
 
     assert read.server == server
     assert read.login_name == username
+
+
+def replied_to(*cards: RequestCard) -> EmailMessage:
+    """Return a mail that can be answered, as it arrives."""
+    marks = lambda _delivery, ref: ref[-8:]  # noqa: E731
+    sent = mail(notice(*cards), "safetyd@example.com", "box", "replies@example.com", marks)
+    assert b"Message-ID: <dlv_" in sent.as_bytes()
+    arrived = message_from_bytes(sent.as_bytes(), policy=policy.default)
+    assert isinstance(arrived, EmailMessage)
+    return arrived
+
+
+def test_the_id_of_a_mail_marks_each_request_whose_code_it_shows() -> None:
+    cards = [request_topic(id=f"req_{n:08}", code=f"{n:04}") for n in range(3)]
+    shown, hidden = request_topic(), request_topic(code="")
+
+    assert replied_to(shown)["Message-ID"] == f"<{DELIVERY}.{REQUEST[-8:]}@box>"
+    assert replied_to(hidden)["Message-ID"] == f"<{DELIVERY}@box>"
+    several = str(replied_to(*cards)["Message-ID"])
+    assert several == f"<{DELIVERY}.{'.'.join(f'{n:08}' for n in range(3))}@box>"
+    assert made(notice())["Message-ID"] == f"<{DELIVERY}@box.example.com>"
+
+
+def test_a_mail_says_how_to_reply_if_a_reply_can_approve() -> None:
+    can, cannot = replied_to(request_topic()), replied_to(request_topic(code=""))
+
+    assert 'reply with "approve" or "deny"' in part(can, "plain")
+    assert "To answer by mail" in part(can, "html")
+    assert can["Reply-To"] == cannot["Reply-To"] == "replies@example.com"
+    assert "Replies to this mail are not read." in part(cannot, "plain")
+    assert made(notice())["Reply-To"] is None

@@ -13,6 +13,7 @@ from safetyd.notify.channel import Misconfigured, Receipt, Unavailable, Undelive
 from safetyd.notify.email import smtp as module
 from safetyd.notify.email.channel import EmailConfig
 from safetyd.notify.email.mail_channel import Mail
+from tests.notify.channel_context import context
 from tests.notify.email.mail_servers import (
     HANG,
     Dripping,
@@ -33,7 +34,7 @@ LOGIN = Login("alice", PASSWORD)
 def channel(port: int, password: str = "", **settings: Any) -> Mail:
     fields = {"from": "safetyd@example.com", "smtp_host": "localhost", "smtp_port": port}
     config = msgspec.convert(fields | settings, EmailConfig)
-    return Mail(config, password, "box.example.com")
+    return Mail(config, password, context()._replace(host="box.example.com"))
 
 
 def to(server: MailServer, **settings: Any) -> Mail:

@@ -77,7 +77,12 @@ async def phone(
         links, wired = rig.notifier.links, rig.wired
         gateway = EngineGateway(wired.mailbox, lambda: "", lambda: False)
         pages = LinkPages(
-            gateway, links.signer, links.sent_links, lambda _: False, used=rig.notifier.link_used
+            gateway,
+            links.signer,
+            links.sent_links,
+            lambda _: False,
+            wrong=links.wrong_codes,
+            used=rig.notifier.link_used,
         )
         app = web.Application()
         LinkHandler(pages, wired.clock, public_url=URL).routes(app)

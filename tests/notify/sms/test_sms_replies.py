@@ -4,14 +4,13 @@ import pytest
 from multidict import MultiDict
 from twilio.request_validator import RequestValidator  # type: ignore[import-untyped]
 
+from safetyd.notify.code_replies import CodeAnswer, Patience
 from safetyd.notify.sms.gsm import ONE, normalise, septets
 from safetyd.notify.sms.sms_replies import (
     HELP,
     SAID,
     STOP_WORDS,
-    Patience,
     Reply,
-    SmsAnswer,
     parse,
     signed,
     twiml,
@@ -25,10 +24,10 @@ FORM = {"From": "+15550100", "Body": "A 4821", "AccountSid": "AC0", "To": "", "Ã
 @pytest.mark.parametrize(
     ("body", "meant"),
     [
-        ("A 4821", SmsAnswer(approve=True, code="4821")),
-        ("D 4821", SmsAnswer(approve=False, code="4821")),
-        (" a4821\n", SmsAnswer(approve=True, code="4821")),
-        ("d\u00a0482157", SmsAnswer(approve=False, code="482157")),
+        ("A 4821", CodeAnswer(approve=True, code="4821")),
+        ("D 4821", CodeAnswer(approve=False, code="4821")),
+        (" a4821\n", CodeAnswer(approve=True, code="4821")),
+        ("d\u00a0482157", CodeAnswer(approve=False, code="482157")),
     ],
 )
 @pytest.mark.req("S3.25")

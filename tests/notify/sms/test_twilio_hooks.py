@@ -20,9 +20,10 @@ from safetyd.core.events.notification_events import Announced, Due, Item, Told
 from safetyd.core.events.request_events import Answered
 from safetyd.journal.mailbox import Plan
 from safetyd.notify.channel import Answer
+from safetyd.notify.code_replies import MAX_FAILURES
 from safetyd.notify.links.tokens import Signer
 from safetyd.notify.sms.channel import SmsConfig
-from safetyd.notify.sms.sms_replies import HELP, MAX_FAILURES, SAID
+from safetyd.notify.sms.sms_replies import HELP, SAID
 from safetyd.notify.sms.twilio_hooks import FORM
 from safetyd.web.engine_gateway import EngineGateway
 from tests.notify.channel_context import context

@@ -12,10 +12,10 @@ from safetyd.bus.question_limits import BOUNDS
 from safetyd.cards.similar_requests import set_ref
 from safetyd.core.events.notification_events import Announced, LinkRevoked
 from safetyd.core.messages.proposal import MAX_MESSAGE_BYTES, MAX_TEXT_BYTES
+from safetyd.notify.links.wrong_codes import MAX_WRONG, RELAY_WRONG
 from safetyd.web.forms import COOKIE
 from safetyd.web.relay.relay_service import PER_MINUTE, ROOM_BYTES
 from safetyd.web.throttle import ANSWERS, LOOKS, STRANGERS
-from safetyd.web.wrong_codes import MAX_WRONG, RELAY_WRONG
 from tests.story import at
 from tests.web.relay.relayed_links import RelayedLinks, relayed_links
 

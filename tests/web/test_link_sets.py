@@ -47,7 +47,7 @@ async def answers(site: LinkSite, token: str, value: str, code: str = "", nonce:
     return heard.status
 
 
-@pytest.mark.req("calm 2")
+@pytest.mark.req("S3.54")
 async def test_the_page_shows_what_is_common_once_and_each_difference(site: LinkSite) -> None:
     token = sends(site, drains(site))
 

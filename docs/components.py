@@ -27,6 +27,7 @@ TIMES: Final = frozenset(
         "last_at",
         "opened_at",
         "quiet_until",
+        "reachable_from",
         "since",
         "started",
         "started_at",

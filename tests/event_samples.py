@@ -83,6 +83,7 @@ from safetyd.core.events.request_events import (
     GrantRevoked,
     GrantUsed,
     Lapsed,
+    Learned,
     Released,
     Superseded,
 )
@@ -223,8 +224,11 @@ def _of_people() -> Iterator[Event]:
         "reason": "a busy day",
     }
     yield Granted(**made, uses=3, until=at(9), type="push", **when)
+    learned = Learned(suggestion="sug_1", shape="acmectl lint", approved=10, since=at(0))
+    yield Granted(**made, uses=3, until=at(9), learned=learned, **when)
     yield GrantUsed(grant="grant_1", agent="a", id="p1", left=2, **when)
     yield GrantRevoked(grant="grant_1", agent="a", by="alice", **when)
+    yield GrantRevoked(grant="grant_2", agent="a", by="bob", request_id="req_1", **when)
     yield GrantEnded(grants=("grant_1",), **when)
     yield Transcribed(transcript=_transcript(), **when)
 

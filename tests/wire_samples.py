@@ -167,6 +167,7 @@ SAMPLES = [
     ("query_history", '{"command": "history", "limit": 10}'),
     ("query_grants", '{"command": "grants"}'),
     ("query_suggestions", '{"command": "suggestions"}'),
+    ("control_suggestion_apply", '{"command": "suggestion_apply", "id": "sug_1"}'),
     ("query_rota", '{"command": "rota", "days": 14}'),
     ("query_outbox", '{"command": "outbox", "state": "parked", "ref": "req_1", "limit": 10}'),
     ("query_channels", '{"command": "channels"}'),

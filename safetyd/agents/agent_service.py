@@ -17,6 +17,7 @@ from safetyd.agents.permissions import (
     not_permitted,
     read_ask,
     result,
+    withdrawn,
 )
 from safetyd.agents.pricing import PriceList
 from safetyd.agents.proposal_envelope import ProposalEnvelope
@@ -231,14 +232,16 @@ class AgentService:
 
     def _own_requests(
         self, agent: str, ask: PermissionAsk, reply: bytes
-    ) -> QuestionEnvelope[object]:
+    ) -> CommandEnvelope[object]:
+        told = partial(self._publisher.answer, reply)
+        failed = partial(told, not_permitted("unavailable", FAILED))
+        if ask.withdraw:
+            return CommandEnvelope(withdrawn(agent, ask, keyless=self._keyless), told, failed)
+
         def answer(state: EngineState, _moment: Moment) -> object:
             return asked_about(state, agent, ask)
 
-        told = partial(self._publisher.answer, reply)
-        return QuestionEnvelope(
-            answer, told, failed=partial(told, not_permitted("unavailable", FAILED))
-        )
+        return QuestionEnvelope(answer, told, failed=failed)
 
     def _not_permitted(self, agent: str, reply: bytes, cause: Cause, reason: str) -> None:
         self._count(agent, cause, reason)

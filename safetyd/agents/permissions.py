@@ -10,12 +10,16 @@ from safetyd.bus.codec import Malformed, read_given, read_proposal
 from safetyd.core.approvals.final_decisions import CAUSES
 from safetyd.core.approvals.request import Request, State
 from safetyd.core.engine.engine_state import EngineState
+from safetyd.core.events.event import Moment
+from safetyd.core.events.request_events import Cancelled
 from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.proposal import Json, Proposal, Prose, Token, Urgency, canonical
 from safetyd.core.messages.rollback import Rollback
 from safetyd.core.messages.verdict import ALLOW, Cause
+from safetyd.journal.mailbox import Carried, Plan
 
 MAX_OPEN: Final = 200  # maximum number of requests in one answer
+WITHDRAWN: Final = "the agent withdrew the request"
 
 
 class PermissionAsk(msgspec.Struct, kw_only=True):
@@ -32,6 +36,8 @@ class PermissionAsk(msgspec.Struct, kw_only=True):
     # For how many minutes the request stays open.
     timeout_minutes: Annotated[float, Meta(ge=0)] | None = None
     request_id: str | None = None  # Ask for the state of this request of yours.
+    # True: withdraw this request of yours. `rationale` may say why.
+    withdraw: bool = False
     open: bool = False  # True: ask for your requests that are pending, or approved and unused.
     rollbacks: bool = False  # True: ask for the last rollback of each of your projects.
 
@@ -61,6 +67,8 @@ class PermissionResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     cause: Cause | None = None  # The kind of reason, for programs.
     queued: bool | None = None  # True: the request is pending.
     request_id: str | None = None  # The id of the pending request.
+    # When somebody who may answer can be notified, if nobody can be now.
+    reachable_from: datetime | None = None
     requests: tuple[OwnRequest, ...] | None = None  # The answer to `open`.
     rollbacks: tuple[Rollback, ...] | None = None  # The answer to `rollbacks`.
     # True: safetyd cannot answer now, but may soon. Send the message again with the same id.
@@ -76,6 +84,8 @@ def read_ask(payload: bytes) -> PermissionAsk:
         ask = _decode(given)
     except msgspec.ValidationError as exc:
         raise Malformed(f"not a permission request: {exc}") from None
+    if ask.withdraw and (ask.request_id is None or ask.action is not None):
+        raise Malformed('"withdraw" needs the "request_id" of a request, and no "action"')
     if ask.action is None and ask.request_id is None and not (ask.open or ask.rollbacks):
         raise Malformed(
             'a permission request needs "action"; a question needs "request_id", "open" or '
@@ -110,7 +120,11 @@ def as_proposal(agent: str, ask: PermissionAsk, spare_id: str) -> tuple[Proposal
 def result(decision: Decision, request: Request | None) -> PermissionResult:
     """Return the answer to a permission request."""
     if decision.status == "pending":
-        return PermissionResult(queued=True, request_id=decision.request_id)
+        return PermissionResult(
+            queued=True,
+            request_id=decision.request_id,
+            reachable_from=decision.reachable_from or None,
+        )
     words = request.answer.words if request is not None and request.answer else ""
     if decision.decision is ALLOW:
         return PermissionResult(approved=True, message=words)
@@ -164,6 +178,34 @@ def own(request: Request) -> OwnRequest:
         message=words if approved else "",
         reason="" if approved else words,
     )
+
+
+def withdrawn(agent: str, ask: PermissionAsk, *, keyless: bool) -> Plan[PermissionResult]:
+    """Return a plan that withdraws an agent's own request, and answers with the request's state.
+
+    If the agent has proposed the action more than once, the request stays for the others.
+    """
+
+    def plan(state: EngineState, moment: Moment) -> Carried[PermissionResult]:
+        request = state.approvals.find(ask.request_id or "")
+        mine = request is not None and request.agent == agent and not request.own
+        if request is None or not mine or (keyless and not request.asked.keyless):
+            return Carried(
+                (), not_permitted("malformed", f"{agent} has no request {ask.request_id}")
+            )
+        if not request.pending or request.repeats or request.over(moment.at, moment.t):
+            return Carried((), asked_about(state, agent, ask))
+        cancelled = Cancelled(
+            at=moment.at,
+            t=moment.t,
+            request_id=request.id,
+            by=agent,
+            via="bus",
+            reason=ask.rationale,
+        )
+        return Carried((cancelled,), not_permitted("cancelled", WITHDRAWN))
+
+    return plan
 
 
 def asked_about(state: EngineState, agent: str, ask: PermissionAsk) -> PermissionResult:

@@ -280,6 +280,9 @@ def _terms(details: RequestDetails, zone: tzinfo | None, now: datetime) -> Itera
         yield from _known(DEADLINE, "deadline", [_deadline(details, zone, now)])
     yield from _known("suggestion", "suggestion", [_suggestion(details)])
     yield from _known("rules", "required by", (f"{v.rule}: {v.reason}" for v in details.verdicts))
+    if details.state == "expired" and details.answer is not None:
+        # The rule; the sentence after it tells the agent how to ask again.
+        yield from _known("closed", "closed", [details.answer.words.partition(". ")[0]])
 
 
 def _suggestion(details: RequestDetails) -> str:

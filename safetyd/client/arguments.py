@@ -31,6 +31,7 @@ class Options(TypedDict, total=False):
     data_dir: Path | None
     prefix: str
     deadline_s: float
+    wait_if_unreachable: bool
 
 
 class ProposalFields(TypedDict, total=False):

@@ -2,6 +2,7 @@
 
 Exception
 ├── Blocked           the body of a `guard` is not allowed to run
+├── InVain            a wait would end before anybody can be notified
 ├── Malformed         a value violates the contract
 └── Down              the daemon cannot be reached
     ├── KeyRejected   the agent needs another key
@@ -9,6 +10,8 @@ Exception
     ├── NotNow        the daemon refuses for now; another one may soon accept
     └── Unheard       the server has no daemon connected
 """
+
+from datetime import datetime
 
 from safetyd.core.messages.decision import Decision
 
@@ -24,6 +27,15 @@ class Blocked(Exception):
         waits = decision.status == "pending"
         super().__init__(f"needs approval ({decision.request_id}): {said}" if waits else said)
         self.decision = decision
+
+
+class InVain(Exception):
+    """Nobody who may answer the pending request can be notified before the wait ends."""
+
+    def __init__(self, pending: Decision, reachable_from: datetime) -> None:
+        super().__init__(pending.reason)
+        self.pending = pending
+        self.reachable_from = reachable_from
 
 
 class Malformed(Exception):

@@ -14,7 +14,7 @@ import msgspec
 
 from safetyd.client.agent_connection import AgentConnection, AnswerListener, ReceivedAnswer
 from safetyd.client.draft import Draft, new_id
-from safetyd.client.exceptions import Down, Lost, NotNow, Unheard
+from safetyd.client.exceptions import Down, InVain, Lost, NotNow, Unheard
 from safetyd.client.results import Denied, PermissionResult, Queued, read_result
 from safetyd.client.retry_pauses import growing
 from safetyd.core.messages.decision import Decision
@@ -60,9 +60,12 @@ class Exchange(ABC, Generic[A]):
     verb: ClassVar[str]
     noun: ClassVar[str]
 
-    def __init__(self, link: AgentConnection, draft: Draft) -> None:
+    def __init__(
+        self, link: AgentConnection, draft: Draft, *, wait_if_unreachable: bool = False
+    ) -> None:
         self._link = link
         self._draft = draft
+        self._wait_if_unreachable = wait_if_unreachable
         self._taken = False
         self._announced = False  # True after the end was announced on the decision subject
         self._pending: Decision | None = None
@@ -82,7 +85,8 @@ class Exchange(ABC, Generic[A]):
           ends, because an operator may be about to answer it.
         - If the daemon has answered on this connection, a few "no responders" replies are retried.
 
-        With `wait` and without a timeout, a pending request is awaited until it expires.
+        With `wait` and without a timeout, a pending request is awaited until it expires. Raises
+        `InVain` if nobody can be notified before that, unless `wait_if_unreachable` is set.
         """
         with anyio.move_on_after(patience_s) as self._patience:
             return await self._until_answered()
@@ -148,9 +152,18 @@ class Exchange(ABC, Generic[A]):
 
     def _note(self, pending: Decision) -> None:
         self._taken = True
+        if self._draft.wait and not self._wait_if_unreachable:
+            self._check_reachable(pending)
         if self._pending is None and self._draft.wait and not self._draft.timeout_s:
-            self._patience.deadline = anyio.current_time() + _lasts_s(pending)
+            self._patience.deadline = anyio.current_time() + _lasts_s(pending) + GRACE_S
         self._pending = pending
+
+    def _check_reachable(self, pending: Decision) -> None:
+        """Raise `InVain` if nobody can be notified before the wait ends."""
+        lasts_s = _lasts_s(pending)
+        waits_s = min(self._draft.timeout_s or lasts_s, lasts_s)
+        if pending.reachable_from and not pending.answerable_within(waits_s):
+            raise InVain(pending, pending.reachable_from)
 
     def _check_open(self, cause: Cause, reason: str) -> None:
         """Raise `Down` if the request is pending and the daemon is unavailable at the moment."""
@@ -216,14 +229,16 @@ class PermissionExchange(Exchange[PermissionResult]):
         return None
 
     def _unanswered(self, pending: Decision) -> PermissionResult:
-        return Queued(request_id=pending.request_id or "")
+        return Queued(
+            request_id=pending.request_id or "", reachable_from=pending.reachable_from or None
+        )
 
 
 def _lasts_s(pending: Decision) -> float:
     """Return how many seconds a request stays open, computed only from the daemon's times."""
     if pending.expires_at is None or pending.at is None:
         return math.inf
-    return (pending.expires_at - pending.at).total_seconds() + GRACE_S
+    return (pending.expires_at - pending.at).total_seconds()
 
 
 async def answer_to(

@@ -2,6 +2,7 @@
 
 import time
 import traceback
+from datetime import datetime
 from typing import Final, cast, get_args
 
 import msgspec
@@ -25,6 +26,28 @@ def unclaimed(decision: Decision, claim: Claim) -> Decision:
         reason=f"an operator approved this, but the claim was refused: {why}",
         triggered_rules=(f"client.claim:{claim.cause}",),
         agent_message="This was approved, but the claim was refused. Do not act.",
+    )
+
+
+def unreached(pending: Decision, reachable_from: datetime) -> Decision:
+    """Return the block that replaces a pending decision that nobody can answer in time."""
+    wait_s = None if pending.at is None else (reachable_from - pending.at).total_seconds()
+    return msgspec.structs.replace(
+        pending,
+        decision=BLOCK,
+        status="final",
+        cause="unreachable",
+        reason=(
+            f"nobody who may answer can be notified before {reachable_from:%d %b %H:%M} UTC, which "
+            "is too late for this agent. The request was withdrawn"
+        ),
+        triggered_rules=("client.unreachable",),
+        retry_after_s=wait_s,
+        expires_at=None,
+        agent_message=(
+            "This needs a person, and nobody can be reached now. Do not act and do not try another "
+            "way. Ask again later."
+        ),
     )
 
 

@@ -39,6 +39,7 @@ class Queued(Answer, frozen=True, kw_only=True):
     """The request is pending: no operator has answered it yet."""
 
     request_id: str
+    reachable_from: datetime | None = None  # when somebody can be notified, if nobody can be now
     approved: ClassVar[bool] = False
 
 
@@ -77,6 +78,7 @@ class _Said(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
     cause: Cause = "policy"
     request_id: str = ""
+    reachable_from: datetime | None = None
     timeout_minutes: float | None = None
     retry: bool = False
 
@@ -100,7 +102,8 @@ def read_result(data: bytes) -> PermissionResult | None:
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
     if said.queued:
-        return Queued(request_id=said.request_id) if said.approved is None else None
+        queued = Queued(request_id=said.request_id, reachable_from=said.reachable_from)
+        return queued if said.approved is None else None
     if said.approved is None:
         return None
     if said.approved:

@@ -16,9 +16,9 @@ from safetyd.client.arguments import AskFields, Options, OutcomeFields, Proposal
 from safetyd.client.discovery import disabled, find
 from safetyd.client.draft import Draft, draft, draft_ask, new_id
 from safetyd.client.encoding import check, encode
-from safetyd.client.exceptions import Blocked, Down, Malformed
+from safetyd.client.exceptions import Blocked, Down, InVain, Malformed
 from safetyd.client.exchange import PermissionExchange, ProposalExchange, Read, answer_to
-from safetyd.client.guard_scope import Stopwatch, error_of, unclaimed
+from safetyd.client.guard_scope import Stopwatch, error_of, unclaimed, unreached
 from safetyd.client.outcome_queue import OutcomeQueue, encoded, tell
 from safetyd.client.results import (
     Claim,
@@ -48,6 +48,8 @@ AGAIN_S: Final = 0.5
 FLUSH_S: Final = 2.0
 LOOK_S: Final = 5.0  # between two polls of a pending request, whose end is also announced
 LONGEST_FLUSH_S: Final = 30.0
+TOO_LATE: Final = "nobody can be notified before the agent stops waiting"
+ANSWERED: Final = frozenset({"human_denied", "superseded"})  # causes of requests that have ended
 NOT_OPEN: Final = (
     "this client is not open; use it inside `async with Safety(...)` or `with SyncSafety(...)`"
 )
@@ -88,6 +90,8 @@ class Safety(TelemetryCalls[Coroutine[Any, Any, bool]]):
       directory, then `~/.local/state/safetyd`.
     - `prefix`: the prefix of the bus subjects. Default: `safety.v1`.
     - `deadline_s`: how many seconds to wait for the daemon's answer. Default: 2.
+    - `wait_if_unreachable`: whether `wait=True` waits even if nobody can be notified in time, for
+      example at night. Default: False, which blocks the action with cause `unreachable`.
     """
 
     def __init__(self, agent: str, **options: Unpack[Options]) -> None:
@@ -100,6 +104,7 @@ class Safety(TelemetryCalls[Coroutine[Any, Any, bool]]):
             raise TypeError(f"Safety has no option {', '.join(map(repr, sorted(unknown)))}")
         self._agent = agent
         self._deadline_s = options.get("deadline_s", DEADLINE_S)
+        self._wait_if_unreachable = options.get("wait_if_unreachable", False)
         self._stops = StopState(agent)
         self._rollbacks = RollbackInbox(agent)
         place = (options.get("url"), options.get("key_file"), options.get("data_dir"))
@@ -156,7 +161,8 @@ class Safety(TelemetryCalls[Coroutine[Any, Any, bool]]):
 
         With `wait=True`, the call waits for the operator's answer. It waits for `timeout_s`, or
         until the request expires if `timeout_s` is not given. If no answer arrives in that time,
-        the action is blocked with cause `expired_no_response`.
+        the action is blocked with cause `expired_no_response`. If nobody can be notified in that
+        time, the request is withdrawn, and the action is blocked at once with cause `unreachable`.
 
         If `decision.claim_required` is true, call `claim` before you begin the action.
 
@@ -218,7 +224,8 @@ class Safety(TelemetryCalls[Coroutine[Any, Any, bool]]):
 
         With `wait=True`, the call waits for the operator's answer. It waits for `timeout_minutes`,
         or until the request expires if `timeout_minutes` is not given. `Approved` allows this
-        caller to act once; `Timeout` means that no operator answered.
+        caller to act once; `Timeout` means that no operator answered. If nobody can be notified in
+        that time, the result is `Denied` with cause `unreachable`.
 
         Returns `Denied` if a guard blocks the action. If the daemon does not answer, the cause is
         `unavailable`.
@@ -228,9 +235,19 @@ class Safety(TelemetryCalls[Coroutine[Any, Any, bool]]):
             return Denied(reason=refusal.reason, cause=refusal.cause)
         if self._open is None:
             return _unavailable(NOT_OPEN)
+        link, patience_s = self._open.link, self._patience_s(said, deadline_s)
         try:
-            asking = PermissionExchange(self._open.link, said)
-            return await asking.answer(self._patience_s(said, deadline_s))
+            try:
+                asking = PermissionExchange(
+                    link, said, wait_if_unreachable=self._wait_if_unreachable
+                )
+                return await asking.answer(patience_s)
+            except InVain as vain:
+                if await self._withdrawn(vain.pending):
+                    given_up = unreached(vain.pending, vain.reachable_from)
+                    return Denied(reason=given_up.reason, cause=given_up.cause)
+            again = PermissionExchange(link, said, wait_if_unreachable=True)
+            return await again.answer(patience_s)
         except Down as down:
             return _unavailable(str(down))
 
@@ -443,11 +460,33 @@ class Safety(TelemetryCalls[Coroutine[Any, Any, bool]]):
         # Guards that count errors need this agent's earlier outcomes before they decide. At least
         # half of the time is left for the proposal.
         await self._open.outbox.flush((ends - anyio.current_time()) / 2)
-        asking = ProposalExchange(self._open.link, said)
-        decision = await asking.answer(ends - anyio.current_time())
+        decision = await self._answer(self._open.link, said, ends)
         if decision.allowed:
             self._stops.allowed()
         return decision
+
+    async def _answer(self, link: AgentConnection, said: Draft, ends: float) -> Decision:
+        """Return the daemon's decision, or a block if waiting for an operator would be in vain."""
+        asking = ProposalExchange(link, said, wait_if_unreachable=self._wait_if_unreachable)
+        try:
+            return await asking.answer(ends - anyio.current_time())
+        except InVain as vain:
+            if await self._withdrawn(vain.pending):
+                return unreached(vain.pending, vain.reachable_from)
+        again = ProposalExchange(link, said, wait_if_unreachable=True)
+        return await again.answer(ends - anyio.current_time())
+
+    async def _withdrawn(self, pending: Decision) -> bool:
+        """Withdraw a request. Return False if it was answered in the meantime."""
+        said = {"request_id": pending.request_id, "withdraw": True, "rationale": TOO_LATE}
+        try:
+            result = await self._question(said, read_result)
+        except Down as down:
+            _log.warning("request %s was not withdrawn: %s", pending.request_id, down)
+            return True
+        # It stays pending if another proposal of this agent joined it.
+        ended = isinstance(result, Denied) and result.cause not in ANSWERED
+        return ended or isinstance(result, Queued)
 
 
 async def _background(link: AgentConnection, outbox: OutcomeQueue) -> None:

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Annotated, Final
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta
 
 from safetyd.core.events.decision_events import Asking, Decided, Proposed, Using
 from safetyd.core.messages.decision import Decision, Opinion
@@ -153,7 +153,20 @@ def _pending(decision: Decision, asks: Asking) -> Decision:
         status="pending",
         request_id=asks.request_id,
         expires_at=asks.deadline,
+        reachable_from=asks.reachable_from or UNSET,
+        reason=f"{decision.reason}{_unreachable(asks)}",
         agent_message="A person has been asked. Do not act and do not try another way.",
+    )
+
+
+def _unreachable(asks: Asking) -> str:
+    """Return a sentence that says that nobody can answer in time, or an empty string."""
+    reachable, deadline = asks.reachable_from, asks.deadline
+    if reachable is None or deadline is None or reachable < deadline:
+        return ""
+    return (
+        f". Nobody who may answer can be notified before {reachable:%d %b %H:%M}Z, and the request "
+        f"expires at {deadline:%d %b %H:%M}Z"
     )
 
 

@@ -1,4 +1,4 @@
-"""Who is on call now: the rota with the shifts that were read from its calendar."""
+"""Who is on call now: the rota with its calendar's shifts, and when an operator was last active."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -7,6 +7,7 @@ import msgspec
 
 from safetyd.core.actor import Actor, hearing, on
 from safetyd.core.events.event import Event, Ticked
+from safetyd.core.events.guard_events import PersonSeen
 from safetyd.core.events.rota_events import DatedShift, DutyChanged, RotaRead, RotaUnread
 from safetyd.core.rota import Rota, RotaPolicy
 
@@ -18,6 +19,7 @@ class OnCallState(msgspec.Struct):
     unmatched: tuple[str, ...] = ()
     problem: str = ""  # why the calendar cannot be read now
     on_duty: tuple[str, ...] | None = None  # as recorded last; None: never
+    seen_t: float | None = None  # when an operator was last active, by the steady clock
 
 
 class OnCall(Actor):
@@ -33,6 +35,7 @@ class OnCall(Actor):
             on(RotaRead, self._read),
             on(RotaUnread, self._unread),
             on(DutyChanged, self._changed),
+            on(PersonSeen, self._seen),
             on(Ticked, self._ticked),
         )
 
@@ -44,6 +47,11 @@ class OnCall(Actor):
     def in_use(self) -> bool:
         """True if a rota is configured."""
         return self._config.in_use
+
+    @property
+    def seen_t(self) -> float | None:
+        """When an operator was last active, by the steady clock. None: never."""
+        return self._state.seen_t
 
     @property
     def known(self) -> OnCallState:
@@ -67,12 +75,17 @@ class OnCall(Actor):
 
     def _unread(self, event: RotaUnread) -> None:
         if event.calendar != self._state.calendar:
-            before = self._state.on_duty
-            self._take_on(OnCallState(calendar=event.calendar, on_duty=before))
+            before, seen_t = self._state.on_duty, self._state.seen_t
+            self._take_on(OnCallState(calendar=event.calendar, on_duty=before, seen_t=seen_t))
         self._state.problem = event.why
 
     def _changed(self, event: DutyChanged) -> None:
         self._state.on_duty = event.on
+
+    def _seen(self, event: PersonSeen) -> None:
+        # The first start is recorded as if somebody was there.
+        if event.by != "safetyd":
+            self._state.seen_t = event.t
 
     def _ticked(self, tick: Ticked) -> Sequence[Event]:
         before, now = self._state.on_duty, self.rota.on_duty(tick.at)

@@ -4,6 +4,7 @@ Quiet hours start when the clock first shows their start or a later time, and en
 If the clock skips a time, the time counts as reached at the jump. A repeated time counts once.
 """
 
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache
@@ -28,11 +29,10 @@ TimeOfDay = Annotated[
         extra_json_schema={"description": 'a time of day such as "23:00"'},
     ),
 ]
-# The longest configurable wait is one year. If only eight hours a day are not quiet, it lasts three
-# years.
-MAX_DAYS: Final = 3 * 366
+# Every weekday starts within this many days from yesterday on, also if the clock skips a day.
+WEEK_DAYS: Final = 9
 
-_KEPT: Final = 4 * MAX_DAYS
+_KEPT: Final = 4096
 _SECOND: Final = timedelta(seconds=1)
 _DAYS: Final[tuple[Day, ...]] = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 Window = tuple[datetime, datetime]
@@ -86,21 +86,33 @@ def quiet_until(hours: QuietHours, at: datetime) -> datetime | None:
     return release
 
 
-def awake_until(hours: QuietHours, at: datetime, seconds: float) -> datetime:
-    """Return when `seconds` outside quiet hours have passed since `at`.
+def quiet_from(hours: QuietHours, at: datetime) -> datetime | None:
+    """Return `at` if it is quiet, else when the next quiet hours start within `WEEK_DAYS`."""
+    if quiet_until(hours, at) is not None:
+        return at
+    if hours.start == hours.end:
+        return None
+    today = wall_date(hours, at)
+    found = (window(hours, day) for day in range(today - 1, today + WEEK_DAYS))
+    # Hours that the clock skips are empty.
+    return next((each[0] for each in found if each and at < each[0] < each[1]), None)
 
-    After three years, quiet hours count as well.
+
+def all_quiet(everybody: Sequence[QuietHours], at: datetime, before: datetime) -> Window | None:
+    """Return the first time from `at` on at which everybody is quiet, if it starts before `before`.
+
+    It begins at `at` if everybody is quiet already.
     """
-    now, left = at, timedelta(seconds=seconds)
-    if hours.start != hours.end:
-        first = wall_date(hours, at) - 1
-        for day in range(first, first + MAX_DAYS):
-            begins, ends = window(hours, day) or (now, now)
-            awake = max(begins - now, timedelta())
-            if awake >= left:
-                break
-            now, left = max(now, ends), left - awake
-    return now + left
+    while everybody and at < before:
+        starts = [quiet_from(hours, at) for hours in everybody]
+        known = [start for start in starts if start is not None]
+        if len(known) < len(starts):
+            return None
+        if max(known) == at:
+            ends = (quiet_until(hours, at) for hours in everybody)
+            return at, min(end for end in ends if end is not None)
+        at = max(known)
+    return None
 
 
 def _end(hours: QuietHours, at: datetime) -> datetime | None:

@@ -30,11 +30,15 @@ class Unused(Exception):
 
 
 class CallClearance:
-    """Decides about calls of one host. `wait_s` is how long a call waits for an operator."""
+    """Decides about calls of one host. `wait_s` is how long a call waits for an operator.
 
-    def __init__(self, safety: Safety, wait_s: float) -> None:
+    It does not wait if nobody can be notified in that time, unless `wait_if_unreachable` is set.
+    """
+
+    def __init__(self, safety: Safety, wait_s: float, *, wait_if_unreachable: bool = False) -> None:
         self._safety = safety
         self._wait_s = wait_s
+        self._wait_if_unreachable = wait_if_unreachable
         self._claimant = new_id()
         self._waits: set[anyio.CancelScope] = set()
         # Identical calls are decided one after the other.
@@ -55,6 +59,8 @@ class CallClearance:
             if decision is None:
                 decision = await self._proposed(key, fields, cancelled)
         if decision.status != "pending" or self._wait_s <= 0:
+            return decision
+        if not (self._wait_if_unreachable or decision.answerable_within(self._wait_s)):
             return decision
         match await self._waited(decision, cancelled):
             case Approved():

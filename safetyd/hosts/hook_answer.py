@@ -91,6 +91,8 @@ def words_for(decision: Decision) -> str:
     if decision.status == "pending":
         until = f", open until {decision.expires_at:%d %b %H:%M} UTC" if decision.expires_at else ""
         request = f"An operator was asked for approval ({decision.request_id}{until})."
+        if decision.reachable_from:
+            request += f" Nobody can be notified before {decision.reachable_from:%d %b %H:%M} UTC."
         if decision.cause == "budget":  # other calls would fail, too
             used_up = for_agents(decision.reason)
             return f"safetyd: not now: {used_up}. {request} Tell the user, and end your turn."

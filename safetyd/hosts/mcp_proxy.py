@@ -58,10 +58,12 @@ class _RunningCall:
 class McpProxy:
     """Connects a client and a server. `server` is the name of the server in proposals."""
 
-    def __init__(self, safety: Safety, server: str, wait_s: float) -> None:
+    def __init__(
+        self, safety: Safety, server: str, wait_s: float, *, wait_if_unreachable: bool = False
+    ) -> None:
         self._safety = safety
         self._server = server
-        self._clearance = CallClearance(safety, wait_s)
+        self._clearance = CallClearance(safety, wait_s, wait_if_unreachable=wait_if_unreachable)
         self._waiting: dict[Id, anyio.CancelScope] = {}
         self._running: dict[Id, _RunningCall] = {}
         self._to_client = anyio.Lock()

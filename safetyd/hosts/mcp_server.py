@@ -6,6 +6,7 @@ No tool answers a request, and none uses elicitation, which is no longer part of
 import json
 import os
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any, Final
 
 import anyio
@@ -15,6 +16,7 @@ from mcp.server.mcpserver import MCPServer
 from safetyd import __version__
 from safetyd.client import PermissionResult, Queued, Safety, Timeout
 from safetyd.client.draft import new_id
+from safetyd.clock import Clock
 from safetyd.core.messages.proposal import Urgency
 from safetyd.hosts.call_clearance import CallClearance
 from safetyd.hosts.hook_answer import for_agents, words_for
@@ -30,13 +32,18 @@ INSTRUCTIONS: Final = (
 
 
 class PermissionServer:
-    """The MCP tools for one agent. `wait_s` is how long a call waits for an operator."""
+    """The MCP tools for one agent. `wait_s` is how long a call waits for an operator.
 
-    def __init__(self, safety: Safety, wait_s: float) -> None:
+    It does not wait if nobody can be notified in that time, unless `wait_if_unreachable` is set.
+    """
+
+    def __init__(self, safety: Safety, wait_s: float, *, wait_if_unreachable: bool = False) -> None:
         self._safety = safety
         self._wait_s = wait_s
-        self._clearance = CallClearance(safety, wait_s)
+        self._wait_if_unreachable = wait_if_unreachable
+        self._clearance = CallClearance(safety, wait_s, wait_if_unreachable=wait_if_unreachable)
         self._session = new_id()
+        self._clock = Clock()
 
     async def serve(self) -> None:
         """Serve on standard input and output until the client leaves."""
@@ -73,11 +80,18 @@ class PermissionServer:
             urgency=urgency,
             context=context,
         )
-        if wait and isinstance(result, Queued):
+        if wait and isinstance(result, Queued) and self._answerable(result):
             result = await self._safety.answered(
                 result.request_id, timeout_s=self._wait_s, proposal=id_
             )
         return _as_result(result)
+
+    def _answerable(self, queued: Queued) -> bool:
+        """Return whether it is useful to wait: whether somebody can be notified in that time."""
+        reachable = queued.reachable_from
+        if reachable is None or self._wait_if_unreachable:
+            return True
+        return reachable < self._clock.now().at + timedelta(seconds=self._wait_s)
 
     async def permission_status(self, request_id: str) -> dict[str, Any]:
         """Return whether a request was approved, denied or is still queued."""
@@ -129,7 +143,7 @@ def _as_result(result: PermissionResult) -> dict[str, Any]:
     """Return a result with the fields that it has in the protocol."""
     said: dict[str, Any] = msgspec.to_builtins(result)
     if isinstance(result, Queued):
-        return {"queued": True, **said}
+        return {"queued": True, **{name: value for name, value in said.items() if value}}
     if isinstance(result, Timeout):
         said |= {"reason": "timeout", "cause": "expired_no_response"}
     return {"approved": result.approved, **said}

@@ -33,6 +33,7 @@ class CheckpointBucket:
         self._replicas = replicas
         self._js: JetStreamContext = client.jetstream(timeout=PATIENCE_S)
         self._store: ObjectStore | None = None
+        self.empty = True  # as far as `fetch` and `put` know
 
     async def fetch(self, checkpoints: Checkpoints) -> None:
         """Download checkpoints of another daemon. Raise TimeoutError if nothing arrives.
@@ -42,6 +43,7 @@ class CheckpointBucket:
         with anyio.fail_after(ASK_S):
             store = await self._open()
             names = await self._names(store)
+        self.empty = not names
         have = {path.name for path in checkpoints.paths()}
         for name in names:
             if name not in have:
@@ -55,6 +57,7 @@ class CheckpointBucket:
         with anyio.fail_after(PATIENCE_S):
             store = await self._open()
             await store.put(path.name, content)
+            self.empty = False
             for old in (await self._names(store))[KEPT:]:
                 await store.delete(old)
 

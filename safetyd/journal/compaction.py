@@ -55,6 +55,9 @@ class Compaction:
         self.problem = ""  # why the last checkpoint was not written
 
     async def run(self) -> None:
+        if self._bucket is not None and self._bucket.empty and self._saved_seq:
+            # This daemon was restored from a backup. Only its disk has the events before.
+            await self.save()
         while True:
             await anyio.sleep(LOOK_S)
             if await self._due():

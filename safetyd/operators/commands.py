@@ -27,7 +27,11 @@ from safetyd.core.reporting.blocked_attempts import ACK
 from safetyd.journal.mailbox import FAILED, Carried, Plan
 from safetyd.operators.budget_commands import budget_raise
 from safetyd.operators.contract.backup_contract import BackupMadeCommand
-from safetyd.operators.contract.grant_contract import GrantCommand, RevokeCommand
+from safetyd.operators.contract.grant_contract import (
+    GrantCommand,
+    RevokeCommand,
+    SuggestionCommand,
+)
 from safetyd.operators.contract.guard_contract import RaiseCommand
 from safetyd.operators.contract.hold_contract import (
     AckCommand,
@@ -39,7 +43,7 @@ from safetyd.operators.contract.hold_contract import (
     UnpauseCommand,
     UnpauseDone,
 )
-from safetyd.operators.grant_commands import grant_add, grant_revoke
+from safetyd.operators.grant_commands import grant_add, grant_revoke, suggestion_apply
 from safetyd.operators.handlers import Handlers, plan
 from safetyd.operators.replies import DONE, CommandRefused, Done, Refusal, refused
 
@@ -188,6 +192,7 @@ PLANS: Final[Handlers] = dict(
         plan(ExitCommand, safe_mode_exit),
         plan(GrantCommand, grant_add),
         plan(RevokeCommand, grant_revoke),
+        plan(SuggestionCommand, suggestion_apply),
         plan(RaiseCommand, budget_raise),
         plan(AckCommand, ack),
         plan(ResetCommand, reset),

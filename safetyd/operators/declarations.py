@@ -71,6 +71,7 @@ COMMANDS: Final[tuple[type[Command[Done]], ...]] = (
     hold_contract.ExitCommand,
     grant_contract.GrantCommand,
     grant_contract.RevokeCommand,
+    grant_contract.SuggestionCommand,
     guard_contract.RaiseCommand,
     hold_contract.AckCommand,
     hold_contract.ResetCommand,

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Final
 
 from safetyd.core.action_types import Kind, Kinds
+from safetyd.core.approvals.approved_shapes import MONTH, USES, GrantSuggestion
 from safetyd.core.approvals.grant_hints import is_exact, may_be_named
 from safetyd.core.approvals.grants import LIFTABLE, MAX_GRANTS, PLACED, unknown_program
 from safetyd.core.approvals.request import UNPAUSE, Request
@@ -27,6 +28,7 @@ from safetyd.operators.contract.grant_contract import (
     GrantOver,
     RequestGrantTerms,
     RevokeCommand,
+    SuggestionCommand,
 )
 from safetyd.operators.replies import Refusal, refused
 
@@ -58,6 +60,20 @@ def grant_add(by: str, command: GrantCommand) -> Plan[GrantMade | Refusal]:
             keyed=not state.keys.keyless(command.agent),
         )
         for problem in (*_of_type(state, command.type, kind), *_problems(state, granted, kind)):
+            return Carried((), refused("not_grantable", problem))
+        return Carried((granted,), GrantMade(ok=True, id=granted.id, until=granted.until))
+
+    return plan
+
+
+def suggestion_apply(by: str, command: SuggestionCommand) -> Plan[GrantMade | Refusal]:
+    def plan(state: EngineState, moment: Moment) -> Carried[GrantMade | Refusal]:
+        found = state.approved_shapes.find(command.id, moment.at)
+        if found is None:
+            error = f"{command.id!r} is no longer suggested; see `safetyd suggestions`"
+            return Carried((), refused("not_found", error))
+        granted = from_suggestion(state, moment, found, by, command.via)
+        for problem in _problems(state, granted, _kinds(state).named(found.approvals.type)):
             return Carried((), refused("not_grantable", problem))
         return Carried((granted,), GrantMade(ok=True, id=granted.id, until=granted.until))
 
@@ -126,6 +142,32 @@ def from_request(
         session=asked.proposal.session if terms.session else None,
     )
     return next(_problems(state, granted, kind), "") or granted
+
+
+def from_suggestion(
+    state: EngineState, moment: Moment, found: GrantSuggestion, by: str, via: str
+) -> Granted:
+    """Return the grant of a suggestion. Like the approvals, it lifts only the rules shown."""
+    known = found.approvals
+    return Granted(
+        at=moment.at,
+        t=moment.t,
+        id=_new_id(state, known.agent),
+        agent=known.agent,
+        by=by,
+        via=via,
+        reason=f"approved {len(known.approved)} times since {known.approved[0]:%d %b}",
+        uses=USES,
+        until=moment.at + MONTH,
+        request_id=known.request_id,
+        type=known.type,
+        project=known.project,
+        rules=known.rules,
+        text=found.text,
+        keyed=known.keyed,
+        seen=known.seen,
+        learned=found.learned,
+    )
 
 
 def _touched(request: Request, kind: Kind) -> tuple[str, ...]:
@@ -215,7 +257,9 @@ def _of_time(granted: Granted) -> Iterator[str]:
     named = bool(granted.rules) and not granted.request_id
     if granted.until <= granted.at:
         yield "the end of the grant is in the past"
-    elif granted.until - granted.at > (LONGEST_NAMED if named else LONGEST):
+    elif granted.learned is None and granted.until - granted.at > (
+        LONGEST_NAMED if named else LONGEST
+    ):
         yield (
             "a grant that lifts a rule can last at most 24 hours"
             if named

@@ -141,6 +141,10 @@ class Trail:
     def _step(self, event: Event) -> Step | None:
         if isinstance(event, Told | NotTold):
             return _of_message(event, self._messages[event.delivery])
+        if isinstance(event, Expired):
+            closed = zip(event.request_ids, event.reasons, strict=False)
+            why = next((reason for id_, reason in closed if id_ in self._requests), "")
+            return _step(event, "expired", text=why)
         return _of_use(event) or _of_request(event)
 
 
@@ -215,8 +219,6 @@ def _of_request(event: Event) -> Step | None:
             step = _step(event, "superseded", by=event.agent, ref=event.by_id)
         case Claimed():
             step = _step(event, "claimed", by=event.claimant)
-        case Expired():
-            step = _step(event, "expired")
         case Lapsed():
             step = _step(event, "lapsed")
     return step

@@ -12,7 +12,8 @@ import msgspec
 
 from safetyd.clock import uptime
 from safetyd.core.approvals.assurance import Given, NotTaken, ended, taken
-from safetyd.core.approvals.request import MAX_ASKED_S, Request
+from safetyd.core.approvals.request import Request
+from safetyd.core.approvals.request_deadline import MAX_ASKED_S
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.guard_events import PersonSeen

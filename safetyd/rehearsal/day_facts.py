@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 
@@ -11,15 +11,18 @@ from safetyd.core.catalogue.catalogue import alert_of
 from safetyd.core.events.decision_events import Decided
 from safetyd.core.events.event import Event
 from safetyd.core.events.guard_events import Paused
-from safetyd.core.events.notification_events import Due, NotTold, Told
+from safetyd.core.events.notification_events import DeliveryState, Due, NotTold, Told
 from safetyd.core.events.request_events import Answered, Cancelled, Expired, Superseded
-from safetyd.core.messages.proposal import Urgency
+from safetyd.core.messages.proposal import Reversibility, Urgency
 from safetyd.core.recipients import Recipient, quiet_until
 from safetyd.rehearsal.day_record import Arrival, DayRecord
 from safetyd.rehearsal.rehearsed_people import RehearsedPerson, persons
 
-_LOST: Final = frozenset({"dead", "undelivered", "parked", "expired"})
+NOTIFIED_WITHIN: Final = timedelta(hours=1)  # a message may be open for this long
+_GIVEN_UP: Final = frozenset({"dead", "undelivered", "parked", "expired"})
 _STEP: Final = timedelta(minutes=1)
+
+End = Literal["pending", "approved", "denied", "expired", "cancelled", "superseded"]
 
 
 class AskedRequest(msgspec.Struct, kw_only=True):
@@ -27,14 +30,25 @@ class AskedRequest(msgspec.Struct, kw_only=True):
 
     id: str
     agent: str
+    type: str
     action: str
     urgency: Urgency
+    reversibility: Reversibility = "reversible"
     asked_at: datetime
     deadline: datetime | None
     ended_at: datetime | None = None
-    ended: str = ""  # approved, denied, expired, cancelled or superseded
+    ended: End = "pending"
     by: str = ""
-    first_at: datetime | None = None  # when the first message about it arrived
+    via: str = ""  # how it was answered
+    first_at: datetime | None = None  # when the first message arrived that asked for an answer
+
+
+class SentMessage(msgspec.Struct, kw_only=True):
+    """A message that was due, and what became of it."""
+
+    due: Due
+    state: DeliveryState = "open"
+    ended_at: datetime | None = None
 
 
 class Reading(NamedTuple):
@@ -56,12 +70,13 @@ class DayFacts:
         self.requests: dict[str, AskedRequest] = {}
         self.request_of: dict[tuple[str, str], str] = {}  # by agent and id of the proposal
         self.alerts: dict[str, tuple[str, bool]] = {}  # the cause of a note, and if it is urgent
-        self.deliveries: dict[str, str] = {}  # the state of each message
+        self.messages: dict[str, SentMessage] = {}  # by delivery
         for event in record.events:
             self._take(event)
         for arrival in record.arrivals:
-            for ref in _refs(arrival):
-                if (request := self.requests.get(ref)) is not None:
+            for ref in asked_in(arrival):
+                request = self.requests.get(ref)
+                if request is not None and not ended_before(request, arrival):
                     request.first_at = request.first_at or arrival.at
         self.readings = list(self._readings())
 
@@ -86,24 +101,70 @@ class DayFacts:
     def person(self, name: str) -> RehearsedPerson | None:
         return self.people.get(name)
 
+    def was_notified(self, person: str, request: AskedRequest) -> bool:
+        """Return True if a person got a message about a request before it was answered."""
+        return any(
+            reading.person == person and reading.thing == request.id
+            for reading in self.readings
+            if request.ended_at is None or reading.arrival.at <= request.ended_at
+        )
+
+    def may_wake(self, person: str, ref: str) -> bool:
+        """Return True if `wake_for` of a person names the action of a request."""
+        wanted, request = self.record.wake_for.get(person, ()), self.requests.get(ref)
+        if request is None or request.urgency != "high":
+            return False
+        lasting = request.reversibility == "irreversible" and "irreversible" in wanted
+        return lasting or "all" in wanted or request.type in wanted
+
+    def given_up(self) -> list[SentMessage]:
+        """Return the messages that failed for good, or are open for too long."""
+        end = self.record.times.end
+        return [
+            sent
+            for sent in self.messages.values()
+            if sent.state in _GIVEN_UP
+            or (sent.state == "open" and sent.due.at + NOTIFIED_WITHIN < end)
+        ]
+
     def lost(self) -> list[str]:
-        """Return the messages that were given up, or are still open."""
-        return [id_ for id_, state in self.deliveries.items() if state in _LOST]
+        """Return each request, alert and summary that was sent, but that nobody got."""
+        got = {ref for arrival in self.record.arrivals for ref in refs(arrival)}
+        wanted = (item.ref for sent in self.given_up() for item in sent.due.items)
+        return [ref for ref in dict.fromkeys(wanted) if ref not in got]
 
     def _take(self, event: Event) -> None:
         match event:
             case Decided(asks=asks) if asks is not None:
                 self.request_of[event.agent, event.id] = asks.request_id
                 if not asks.joins:
-                    action = event.proposal.text or event.type
-                    self._asked(asks.request_id, event, action, asks.urgency, asks.deadline)
+                    request = AskedRequest(
+                        id=asks.request_id,
+                        agent=event.agent,
+                        type=event.type,
+                        action=_action(event),
+                        urgency=asks.urgency,
+                        reversibility=event.reversibility,
+                        asked_at=event.at,
+                        deadline=asks.deadline,
+                    )
+                    self.requests[request.id] = request
             case Paused(source="anomaly"):
                 id_ = request_id(event.agent, UNPAUSE, event.seq)
-                self._asked(id_, event, UNPAUSE, "normal", None)
+                self.requests[id_] = AskedRequest(
+                    id=id_,
+                    agent=event.agent,
+                    type=UNPAUSE,
+                    action=f"{UNPAUSE}: {event.reason}",
+                    urgency="normal",
+                    asked_at=event.at,
+                    deadline=None,
+                )
             case Due():
-                self.deliveries[event.delivery] = "open"
+                self.messages[event.delivery] = SentMessage(due=event)
             case Told() | NotTold():
-                self.deliveries[event.delivery] = event.state
+                sent = self.messages[event.delivery]
+                sent.state, sent.ended_at = event.state, event.at
             case _:
                 self._take_end(event)
         alert = alert_of(event)
@@ -113,7 +174,7 @@ class DayFacts:
     def _take_end(self, event: Event) -> None:
         match event:
             case Answered():
-                self._ended(event.request_id, event.at, event.answer, event.by)
+                self._ended(event.request_id, event.at, event.answer, event.by, event.via)
             case Cancelled():
                 self._ended(event.request_id, event.at, "cancelled", event.by)
             case Superseded():
@@ -122,33 +183,16 @@ class DayFacts:
                 for id_ in event.request_ids:
                     self._ended(id_, event.at, "expired")
 
-    def _asked(
-        self,
-        id_: str,
-        event: Decided | Paused,
-        action: str,
-        urgency: Urgency,
-        deadline: datetime | None,
-    ) -> None:
-        self.requests[id_] = AskedRequest(
-            id=id_,
-            agent=event.agent,
-            action=action,
-            urgency=urgency,
-            asked_at=event.at,
-            deadline=deadline,
-        )
-
-    def _ended(self, id_: str, at: datetime, how: str, by: str = "") -> None:
+    def _ended(self, id_: str, at: datetime, how: End, by: str = "", via: str = "") -> None:
         request = self.requests.get(id_)
         if request is not None and request.ended_at is None:
-            request.ended_at, request.ended, request.by = at, how, by
+            request.ended_at, request.ended, request.by, request.via = at, how, by, via
 
     def _readings(self) -> Iterator[Reading]:
         read: dict[tuple[str, str], datetime] = {}
         for arrival in self.record.arrivals:
             for person in self.record.persons(arrival.recipient, arrival.channel):
-                for ref in _refs(arrival):
+                for ref in refs(arrival):
                     thing = self.alerts[ref][0] if ref in self.alerts else ref
                     before = read.get((person, thing))
                     since = None if before is None else arrival.at - before
@@ -156,5 +200,25 @@ class DayFacts:
                     read[person, thing] = arrival.at
 
 
-def _refs(arrival: Arrival) -> list[str]:
+def refs(arrival: Arrival) -> list[str]:
+    """Return every request and note that a message shows."""
     return [ref for entry in arrival.entries for ref in entry]
+
+
+def asked_in(arrival: Arrival) -> list[str]:
+    """Return the requests that a message asks to answer."""
+    told = {mention.ref for mention in arrival.mentions if mention.kind == "expired"}
+    return [ref for ref in refs(arrival) if ref not in told]
+
+
+def ended_before(request: AskedRequest, arrival: Arrival) -> bool:
+    """Return True if a request had ended when a message was sent."""
+    return request.ended_at is not None and request.ended_at < arrival.began
+
+
+def _action(event: Decided) -> str:
+    """Return an action in one line: its type with its text, paths or target."""
+    asked = event.proposal
+    label = asked.target.label if asked.target else ""
+    said = asked.text or ", ".join(asked.paths) or label
+    return f"{event.type}: {said}" if said else event.type

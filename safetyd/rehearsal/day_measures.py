@@ -1,24 +1,29 @@
 """What a rehearsed day was like for people: the table of measures, and the goals they miss."""
 
-import math
-from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime, timedelta
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
 from typing import Final
 
 import msgspec
 
+from safetyd.core.daily_report.message_repeats import HOUR, is_repeat, quantile, worst
 from safetyd.core.events.notification_events import ItemKind
 from safetyd.core.recipients import ChannelKind
-from safetyd.rehearsal.day_facts import AskedRequest, DayFacts, Reading
+from safetyd.rehearsal.day_facts import (
+    NOTIFIED_WITHIN,
+    AskedRequest,
+    DayFacts,
+    Reading,
+    asked_in,
+    ended_before,
+    refs,
+)
 from safetyd.rehearsal.day_record import Arrival
 from safetyd.rehearsal.story_times import seconds
 
-HOUR: Final = timedelta(hours=1)
 DAY: Final = timedelta(days=1)
-REPEATED: Final = 4 * HOUR  # the same thing to the same person within this time is a repeat
-REPEATED_URGENT: Final = timedelta(minutes=5)
 ANSWERABLE: Final = timedelta(minutes=2)  # at least this much time is needed to answer
-NOTIFIED_WITHIN: Final = HOUR  # a pending request must be notified within this waking time
 _MAIL: Final[tuple[ChannelKind, ...]] = ("email",)
 _PHONE: Final[tuple[ChannelKind, ...]] = ("sms", "chat", "desktop")
 _REMINDERS: Final[frozenset[ItemKind]] = frozenset({"reminder", "last_call"})
@@ -43,23 +48,9 @@ def measures(facts: DayFacts) -> list[Measure]:
     return [*_of_people(facts), *_of_messages(facts), *_of_requests(facts), *_of_bursts(facts)]
 
 
-def worst(at: Sequence[datetime], span: timedelta) -> int:
-    """Return the highest number of these moments within any such span."""
-    return max(
-        (sum(one <= other < one + span for other in at[n:]) for n, one in enumerate(at)), default=0
-    )
-
-
-def quantile(values: Iterable[float], share: float) -> float | None:
-    """Return the smallest value that is at least as high as this share of the values."""
-    found = sorted(values)
-    return found[max(0, math.ceil(share * len(found)) - 1)] if found else None
-
-
-def is_repeat(reading: Reading) -> bool:
+def _is_repeat(reading: Reading) -> bool:
     """Return True if the person read about the same thing shortly before."""
-    window = REPEATED_URGENT if reading.urgent else REPEATED
-    return reading.since is not None and reading.since < window
+    return is_repeat(reading.since, urgent=reading.urgent)
 
 
 def _of_people(facts: DayFacts) -> Iterator[Measure]:
@@ -87,20 +78,26 @@ def _nights(facts: DayFacts, person: str, arrivals: Sequence[Arrival]) -> Iterat
     if who is None:
         return
     nightly = [arrival for arrival in arrivals if who.sleeps(arrival.at)]
-    idle = [arrival for arrival in nightly if not any(map(facts.is_urgent, _refs(arrival)))]
-    off = [arrival for arrival in nightly if who.off_duty(arrival.at)]
+    idle = [arrival for arrival in nightly if not any(map(facts.is_urgent, refs(arrival)))]
+    off = [
+        arrival
+        for arrival in arrivals
+        if who.at_night(arrival.at)
+        and who.off_duty(arrival.at)
+        and not any(facts.may_wake(person, ref) for ref in refs(arrival))
+    ]
     goal = goals.at_night.get(person)
     yield Measure(name=f"{person}: at night", value=len(nightly), goal=goal)
     yield Measure(
         name=f"{person}: at night, could have waited", value=len(idle), goal=goals.could_wait
     )
-    if who.told.on_duty:
+    if who.has_duty:
         yield Measure(name=f"{person}: at night, off duty", value=len(off), goal=goals.off_duty)
 
 
 def _of_messages(facts: DayFacts) -> Iterator[Measure]:
     goals, arrivals, readings = facts.record.story.goals, facts.record.arrivals, facts.readings
-    repeats = [reading for reading in readings if is_repeat(reading)]
+    repeats = [reading for reading in readings if _is_repeat(reading)]
     yield Measure(
         name="repeats",
         value=round(100 * len(repeats) / len(readings), 1) if readings else 0.0,
@@ -114,7 +111,9 @@ def _of_messages(facts: DayFacts) -> Iterator[Measure]:
     yield Measure(name="shown only as a count", value=counted, goal=goals.counted_only)
     late = [one for one in arrivals if _answered_before(facts, one)]
     yield Measure(name="notified after the answer", value=len(late), goal=goals.after_answer)
-    yield Measure(name="messages not delivered", value=len(facts.lost()), goal=goals.undelivered)
+    yield Measure(name="messages given up", value=len(facts.given_up()))
+    lost = len(facts.lost())
+    yield Measure(name="sent, but nobody got it", value=lost, goal=goals.undelivered)
     lines = max((one.text.count("\n") + 1 for one in arrivals if one.digest), default=0)
     yield Measure(name="lines of the longest digest", value=lines, goal=goals.digest_lines)
     subjects = [one.subject for one in arrivals]
@@ -132,7 +131,7 @@ def _noise(facts: DayFacts) -> Iterator[tuple[str, int]]:
         kinds = {mention.kind for mention in found[0].arrival.mentions}
         if kinds <= _REMINDERS:
             counts["reminders"] += 1
-        elif all(map(is_repeat, found)):
+        elif all(map(_is_repeat, found)):
             counts["what another channel said"] += 1
         elif kinds == {"summary"}:
             counts["summaries"] += 1
@@ -144,6 +143,10 @@ def _noise(facts: DayFacts) -> Iterator[tuple[str, int]]:
 def _of_requests(facts: DayFacts) -> Iterator[Measure]:
     goals, requests = facts.record.story.goals, list(facts.requests.values())
     yield Measure(name="requests", value=len(requests), goal=goals.requests)
+    ends = Counter(request.ended for request in requests)
+    answered = ends["approved"] + ends["denied"]
+    detail = ", ".join(f"{number} {how}" for how, number in ends.most_common())
+    yield Measure(name="requests answered", value=answered, detail=detail)
     never = [request for request in requests if _never_notified(facts, request)]
     yield Measure(name="requests never notified", value=len(never), goal=goals.never_notified)
     late = [request for request in requests if _too_late(request)]
@@ -171,18 +174,18 @@ def _of_bursts(facts: DayFacts) -> Iterator[Measure]:
     """Yield how many messages and entries one person gets about a burst within an hour."""
     goals = facts.record.story.goals
     for burst, proposed in facts.record.bursts.items():
-        refs = {facts.request_of[key] for key in proposed if key in facts.request_of}
-        if not refs:
+        wanted = {facts.request_of[key] for key in proposed if key in facts.request_of}
+        if not wanted:
             continue
-        until = min(facts.requests[ref].asked_at for ref in refs) + HOUR
+        until = min(facts.requests[ref].asked_at for ref in wanted) + HOUR
         messages, entries = 0, 0
         for person in _readers(facts):
             about = [
                 arrival
                 for arrival in _of_person(facts, person)
-                if arrival.at < until and not refs.isdisjoint(_refs(arrival))
+                if arrival.at < until and not wanted.isdisjoint(asked_in(arrival))
             ]
-            shown = [sum(not refs.isdisjoint(e) for e in one.entries) for one in about]
+            shown = [sum(not wanted.isdisjoint(e) for e in one.entries) for one in about]
             messages, entries = max(messages, len(about)), max((entries, sum(shown)))
         name = f"burst of {len(proposed)} by {burst}"
         yield Measure(name=f"{name}: messages", value=messages, goal=goals.burst_messages)
@@ -206,23 +209,17 @@ def _of_person(facts: DayFacts, person: str) -> list[Arrival]:
     return [one for one in record.arrivals if person in record.persons(one.recipient, one.channel)]
 
 
-def _refs(arrival: Arrival) -> list[str]:
-    return [ref for entry in arrival.entries for ref in entry]
-
-
 def _answered_before(facts: DayFacts, arrival: Arrival) -> bool:
-    """Return True if a request had ended when the message about it was sent."""
-    for mention in arrival.mentions:
-        request = facts.requests.get(mention.ref)
-        if request is None or request.ended_at is None or mention.kind == "expired":
-            continue
-        if request.ended_at < arrival.began:
-            return True
-    return False
+    """Return True if a request had ended when the message that asks about it was sent."""
+    asked = map(facts.requests.get, asked_in(arrival))
+    return any(request is not None and ended_before(request, arrival) for request in asked)
 
 
 def _never_notified(facts: DayFacts, request: AskedRequest) -> bool:
-    if request.first_at is not None or request.ended not in {"", "expired"}:
+    """Return True if a request was pending for long, expired or was answered without a message."""
+    if request.ended in {"approved", "denied"}:
+        return not facts.was_notified(request.by, request)
+    if request.first_at is not None or request.ended in {"cancelled", "superseded"}:
         return False
     until = request.ended_at or facts.record.times.end
     waited = facts.waking(request.agent, request.asked_at, until)

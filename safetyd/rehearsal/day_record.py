@@ -1,6 +1,6 @@
 """The record of a rehearsed day: what was journalled, and which messages arrived."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -10,6 +10,7 @@ from safetyd.core.events.event import Event
 from safetyd.core.events.notification_events import ItemKind
 from safetyd.core.messages.proposal import Urgency
 from safetyd.core.recipients import ChannelKind, TellingConfig
+from safetyd.core.rota import Rota
 from safetyd.rehearsal.story_file import Story
 from safetyd.rehearsal.story_times import StoryTimes
 
@@ -42,10 +43,19 @@ class Arrival(msgspec.Struct, frozen=True, kw_only=True):
 class DayRecord:
     """Collects everything that happens on a rehearsed day."""
 
-    def __init__(self, story: Story, times: StoryTimes, telling: TellingConfig) -> None:
+    def __init__(
+        self,
+        story: Story,
+        times: StoryTimes,
+        telling: TellingConfig,
+        rota: Rota,
+        wake_for: Mapping[str, Sequence[str]],
+    ) -> None:
         self.story = story
         self.times = times
         self.telling = telling
+        self.rota = rota
+        self.wake_for = wake_for  # types of action for which each person may always be woken
         self.events: list[Event] = []
         self.arrivals: list[Arrival] = []
         self.bursts: dict[str, list[tuple[str, str]]] = {}  # agents and ids of proposals, by burst

@@ -1,6 +1,7 @@
 """Plays a story: connects the engine, the notifier and the people of the story on virtual time."""
 
 import random
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from shutil import copytree
@@ -12,8 +13,13 @@ import anyio
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Event, Moment, Ticked
 from safetyd.core.events.guard_events import Resumed, Stopped
+from safetyd.core.events.rota_events import DatedShift, RotaRead
+from safetyd.core.rota import Rota, RotaPolicy
 from safetyd.daemon.config import Config, ConfigError
+from safetyd.daemon.rota_source import calendar_request
 from safetyd.daemon.settings import Settings
+from safetyd.extras.rota.calendar_reader import read_calendar
+from safetyd.extras.rota.calendar_shifts import UnusableCalendar
 from safetyd.journal.audit import Audit
 from safetyd.journal.checkpoints import Checkpoints
 from safetyd.journal.commit_loop import CommitLoop
@@ -45,13 +51,31 @@ def rehearse(story: Story, config: Config, path: Path | None, data_dir: Path | N
         settings = Settings(config, path, Path(folder))
         if errors := list(misfits(story, settings.policy.telling)):
             raise ConfigError(errors)
+        times = StoryTimes(story.start, story.lasts, story.timezone)
+        shifts = _calendar_shifts(config, data_dir, times)
+        rota = settings.policy.rota or RotaPolicy()
+        record = DayRecord(story, times, settings.policy.telling, Rota(rota, shifts), rota.wake_for)
         random.seed(story.seed)  # for the jitter of retries
-        return run_on_virtual_time(partial(_play, story, settings))
+        run_on_virtual_time(partial(_play, record, settings, shifts))
+    return record
 
 
-async def _play(story: Story, settings: Settings) -> DayRecord:
-    times = StoryTimes(story.start, story.lasts, story.timezone)
-    record = DayRecord(story, times, settings.policy.telling)
+def _calendar_shifts(
+    config: Config, data_dir: Path | None, times: StoryTimes
+) -> tuple[DatedShift, ...]:
+    """Return the shifts of the rota's calendar around the story."""
+    request = calendar_request(config, data_dir or Path(), times.start)
+    if request is None:
+        return ()
+    try:
+        return read_calendar(request).shifts
+    except UnusableCalendar as exc:
+        calendar = config.people.rota.calendar
+        raise ConfigError([f"people.rota.calendar: {calendar} cannot be used: {exc}"]) from exc
+
+
+async def _play(record: DayRecord, settings: Settings, shifts: tuple[DatedShift, ...]) -> None:
+    story, times = record.story, record.times
     clock, mailbox, journal = VirtualClock(times.start), Mailbox(), MemoryJournal()
     office = AgentOffice(record, mailbox, clock, settings.prices, _outages(story, times))
     people = People(record, mailbox, clock, office.answers)
@@ -85,6 +109,8 @@ async def _play(story: Story, settings: Settings) -> DayRecord:
         for task in (loop.decide, loop.commit, notifier.run):
             tasks.start_soon(task)
         tasks.start_soon(_tick, mailbox)
+        if shifts:
+            mailbox.record(partial(_read, settings.config.people.rota.calendar, shifts, times.end))
         for agent in office.agents():
             agent.run(tasks)
         for incident in story.incidents:
@@ -92,7 +118,10 @@ async def _play(story: Story, settings: Settings) -> DayRecord:
                 tasks.start_soon(_stop, incident, office, mailbox, times)
         await office.sleep_until(times.end)
         tasks.cancel_scope.cancel()
-    return record
+
+
+def _read(calendar: str, shifts: tuple[DatedShift, ...], until: datetime, at: Moment) -> RotaRead:
+    return RotaRead(at=at.at, t=at.t, calendar=calendar, shifts=shifts, until=until)
 
 
 async def _tick(mailbox: Mailbox) -> None:

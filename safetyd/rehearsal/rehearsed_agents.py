@@ -132,7 +132,7 @@ class RehearsedAgent:
                 continue
             most = seconds(work.within)
             offsets = sorted(chance.uniform(0, most) for _ in range(work.burst))
-            burst = f"{self.name} {at:%a %H:%M}" if work.burst > 1 else ""
+            burst = f"{self.name} {self._times.local(at):%a %H:%M}" if work.burst > 1 else ""
             for offset in offsets if burst else (0.0,):
                 yield at + timedelta(seconds=offset), burst
 
@@ -148,8 +148,8 @@ class RehearsedAgent:
 
     async def _act(self, work: Work, chance: Random, burst: str) -> None:
         action = self._filled(work, chance)
-        for _ in range(work.tries):
-            decision = await self._office.propose(self, action, burst)
+        for attempt in range(work.tries):
+            decision = await self._office.propose(self, action, "" if attempt else burst)
             if decision.allowed:
                 await self._carry_out(work, action, decision, chance)
                 return

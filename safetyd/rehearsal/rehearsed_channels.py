@@ -45,7 +45,7 @@ class RehearsedChannel(Channel):
                 channel=self.name,
                 delivery=notice.delivery,
                 urgency=notice.urgency,
-                subject=shown.subject,
+                subject=str(shown.subject),  # a mail has a header object
                 text=shown.text,
                 size=shown.size,
                 mentions=tuple(Mention(ref, one.kind) for one in entries for ref in one.refs),

@@ -2,6 +2,7 @@
 
 from datetime import datetime, timedelta
 from random import Random
+from typing import Final
 
 import anyio
 import anyio.abc
@@ -12,6 +13,7 @@ from safetyd.core.approvals.assurance import Given
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
 from safetyd.core.recipients import QuietHours
+from safetyd.core.rota import Rota
 from safetyd.journal.mailbox import Carried, Mailbox
 from safetyd.notify.answers import Outcome, answer
 from safetyd.rehearsal.day_record import Arrival, DayRecord
@@ -19,13 +21,20 @@ from safetyd.rehearsal.rehearsed_agents import Answers
 from safetyd.rehearsal.story_file import PersonInStory
 from safetyd.rehearsal.story_times import StoryTimes, inside, seconds
 
+WEEK: Final = timedelta(weeks=1)
+
 
 class RehearsedPerson:
-    """One person. `quiet` are the quiet hours of the configuration."""
+    """One person. `quiet` are the quiet hours of the configuration, `rota` is its rota."""
 
-    def __init__(self, told: PersonInStory, quiet: QuietHours, times: StoryTimes) -> None:
+    def __init__(
+        self, told: PersonInStory, quiet: QuietHours, times: StoryTimes, rota: Rota
+    ) -> None:
         self.told = told
         self._quiet = quiet
+        self._rota = rota
+        turns = rota.turns(times.start - WEEK, times.end + WEEK)
+        self._takes_turns = any(told.name in turn.names for turn in turns)
         self._asleep = times.windows(told.asleep)
         self._away = times.windows(told.away)
         self._duty = times.windows(told.on_duty)
@@ -38,8 +47,21 @@ class RehearsedPerson:
         window = inside(self._asleep, at)
         return window and window.ends
 
+    @property
+    def has_duty(self) -> bool:
+        """True if the person is on duty at some times: by the story, or else by the rota."""
+        return bool(self._duty) or self._takes_turns
+
     def off_duty(self, at: datetime) -> bool:
-        return bool(self._duty) and not inside(self._duty, at)
+        """Return True if the person has duty at other times, but not now."""
+        if self._duty:
+            return inside(self._duty, at) is None
+        return self._takes_turns and not self._rota.covers(self.told.name, at)
+
+    def at_night(self, at: datetime) -> bool:
+        """Return True if the person sleeps or has quiet hours."""
+        quiet = recipients.quiet_until(self._quiet, at) is not None
+        return quiet or self.sleeps(at) is not None
 
     def reads_at(self, arrival: Arrival) -> datetime:
         """Return when the person reads a message."""
@@ -125,5 +147,6 @@ def persons(record: DayRecord) -> dict[str, RehearsedPerson]:
     hours = {one.name: one.quiet for one in record.telling.recipients}
     told = record.story.people or tuple(PersonInStory(name=name) for name in hours)
     return {
-        person.name: RehearsedPerson(person, hours[person.name], record.times) for person in told
+        person.name: RehearsedPerson(person, hours[person.name], record.times, record.rota)
+        for person in told
     }

@@ -36,7 +36,7 @@ class PersonInStory(Table, frozen=True, kw_only=True):
     asleep: tuple[Span, ...] = ()  # reads nothing; empty: the quiet hours of the configuration
     woken_by: tuple[str, ...] = ()  # channels whose urgent messages wake them
     away: tuple[Span, ...] = ()  # cannot read anything, for example on a plane
-    on_duty: tuple[Span, ...] = ()  # empty: no duty, or always
+    on_duty: tuple[Span, ...] = ()  # empty: as in the rota of the configuration
     reads: tuple[str, ...] = ()  # shared channels that they read
 
 
@@ -128,7 +128,18 @@ _SHIPPED: Final = Path(__file__).parent / "stories"
 
 def shipped_stories() -> dict[str, Path]:
     """Return the stories that come with safetyd, by name."""
-    return {path.name.removesuffix(".story.toml"): path for path in _SHIPPED.glob("*.story.toml")}
+    found = sorted(_SHIPPED.glob("*.story.toml"))
+    return {path.name.removesuffix(".story.toml"): path for path in found}
+
+
+def find_story(name: str) -> Path:
+    """Return a file, or the story that comes with safetyd. Raise `ConfigError` if there is none."""
+    shipped, file = shipped_stories(), Path(name)
+    if name in shipped:
+        return shipped[name]
+    if file.suffix or file.exists():
+        return file
+    raise ConfigError([f"no story is called {name!r}; {meant(name, shipped)}"])
 
 
 def load_story(path: Path) -> Story:

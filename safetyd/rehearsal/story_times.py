@@ -61,6 +61,10 @@ class StoryTimes:
         self.start = self._local.astimezone(UTC)
         self.end = self.start + timedelta(seconds=seconds(lasts))
 
+    def local(self, at: datetime) -> datetime:
+        """Return a moment in the story's time zone."""
+        return at.astimezone(self._local.tzinfo)
+
     def at(self, time: str) -> datetime:
         """Return the first such moment since the start of the story."""
         return _first(time, self._local).astimezone(UTC)

@@ -4,7 +4,7 @@ import asyncio
 import selectors
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import anyio
 
@@ -12,6 +12,7 @@ from safetyd.clock import Clock, Reading
 from safetyd.core.events.event import Moment
 
 T = TypeVar("T")
+CLOCK_RESOLUTION_S: Final = 1e-6
 
 
 class _JumpingSelector(selectors.DefaultSelector):
@@ -40,6 +41,9 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         self._passed_s = 0.0
         super().__init__(_JumpingSelector(self._jump))
+        # After two months, the default of a nanosecond is too little to change the time. Then a
+        # timer that is due exactly now would never run.
+        self._clock_resolution = CLOCK_RESOLUTION_S
 
     def time(self) -> float:
         return self._passed_s

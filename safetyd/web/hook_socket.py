@@ -242,9 +242,12 @@ class HookSocket:
             yield
         if reply.pending is None or self._waiting >= MAX_HELD:
             return
+        config = self._config()
+        if not (config.wait_if_unreachable or reply.pending.answerable_within(config.wait_s)):
+            return
         self._waiting += 1
         try:
-            async for _ in _ticks(reply.answered, self._config().wait_s):
+            async for _ in _ticks(reply.answered, config.wait_s):
                 yield
         finally:
             self._waiting -= 1

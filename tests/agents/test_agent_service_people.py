@@ -87,6 +87,16 @@ async def test_agent_asks_about_its_own_requests(window: Window) -> None:
     assert window.send("permission", {"request_id": queued["request_id"]}) == approved
 
 
+async def test_agent_withdraws_a_request(window: Window) -> None:
+    queued = window.send("permission", {"action": "push"})
+
+    ask = {"request_id": queued["request_id"], "withdraw": True}
+    answer = window.send("permission", ask)
+
+    assert (answer["approved"], answer["cause"]) == (False, "cancelled")
+    assert window.engine.approvals.pending_count("code") == 0
+
+
 @pytest.mark.parametrize("verb", ["permission", "claim"])
 @pytest.mark.parametrize("payload", [b"", b"{}", b"\xff", b"[1]", b'{"action": 7, "id": 7}'])
 async def test_what_cannot_be_read_is_refused_and_counted(

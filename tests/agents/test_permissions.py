@@ -11,10 +11,13 @@ from safetyd.agents.permissions import (
     asked_about,
     read_ask,
     result,
+    withdrawn,
 )
 from safetyd.bus.codec import Malformed
+from safetyd.core.events.event import Moment
+from safetyd.core.events.guard_events import Paused
 from tests.core.approvals.queue_story import QueueStory
-from tests.story import propose, tick
+from tests.story import at, propose, tick
 
 DAY_S = 86_400.0
 
@@ -56,7 +59,10 @@ def test_an_ask_without_an_id_gets_the_spare_one() -> None:
 
 @pytest.mark.parametrize(
     "payload",
-    [b"", b"{}", b"[]", b"\xff", b'{"action":""}', b'{"action":"push","timeout_minutes":-1}'],
+    [
+        *(b"", b"{}", b"[]", b"\xff", b'{"action":""}', b'{"action":"push","timeout_minutes":-1}'),
+        *(b'{"withdraw":true}', b'{"action":"push","request_id":"req_1","withdraw":true}'),
+    ],
 )
 def test_what_is_no_ask_is_malformed(payload: bytes) -> None:
     with pytest.raises(Malformed):
@@ -174,7 +180,7 @@ def waits(queue: QueueStory, _request_id: str | None) -> None:
     [
         (approves, {"approved": True, "message": "go"}),
         (denies, {"approved": False, "cause": "human_denied"}),
-        (waits, {"approved": False, "cause": "expired_no_response", "timeout_minutes": 10_080}),
+        (waits, {"approved": False, "cause": "expired_no_response", "timeout_minutes": 1440}),
     ],
 )
 def test_an_end_is_told_even_if_the_same_id_was_asked_anew_since(
@@ -186,3 +192,72 @@ def test_an_end_is_told_even_if_the_same_id_was_asked_anew_since(
     queue.asks(9 * DAY_S)
 
     assert told.items() <= about(queue, request_id=asked.request_id).items()
+
+
+def withdraws(
+    queue: QueueStory, request_id: str | None, agent: str = "code", *, keyless: bool = False
+) -> dict[str, Any]:
+    ask = PermissionAsk(request_id=request_id, withdraw=True, rationale="nobody is there")
+    plan = withdrawn(agent, ask, keyless=keyless)
+    carried = plan(queue.engine, Moment(at(5), 5.0))
+    queue.happens(*carried.events)
+    read: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(carried.answer))
+    return read
+
+
+def test_an_agent_withdraws_its_pending_request() -> None:
+    queue = QueueStory()
+    request_id = queue.asks(0).request_id
+
+    answer = withdraws(queue, request_id)
+
+    assert (answer["approved"], answer["cause"]) == (False, "cancelled")
+    assert queue.request(request_id).state == "cancelled"
+    assert queue.final("p1").reason == "cancelled by code: nobody is there"
+    assert about(queue, request_id=request_id)["cause"] == "cancelled"
+
+
+@pytest.mark.parametrize(("agent", "keyless"), [("ops", False), ("code", True)])
+def test_an_agent_cannot_withdraw_the_request_of_another(
+    agent: str,
+    keyless: bool,  # noqa: FBT001
+) -> None:
+    queue = QueueStory()
+    request_id = queue.asks(0).request_id
+
+    assert withdraws(queue, request_id, agent, keyless=keyless)["cause"] == "malformed"
+    assert withdraws(queue, "req_unknown", agent, keyless=keyless)["cause"] == "malformed"
+    assert queue.request(request_id).pending
+
+
+def test_an_agent_cannot_withdraw_the_request_to_end_its_pause() -> None:
+    queue = QueueStory()
+    queue.happens(
+        Paused(at=at(0), t=0.0, seq=1, agent="code", source="anomaly", by="safetyd", reason="loop")
+    )
+    (request,) = queue.engine.approvals.pending("code")
+
+    assert withdraws(queue, request.id)["cause"] == "malformed"
+    assert queue.request(request.id).pending
+
+
+def test_a_request_of_several_proposals_is_not_withdrawn() -> None:
+    queue = QueueStory()
+    request_id = queue.asks(0, "p1").request_id
+    queue.asks(1, "p2")
+
+    assert withdraws(queue, request_id) == {"queued": True, "request_id": request_id}
+
+
+@pytest.mark.parametrize(
+    ("end", "told"),
+    [(approves, {"approved": True, "message": "go"}), (denies, {"cause": "human_denied"})],
+)
+def test_an_answered_request_keeps_its_answer(
+    end: Callable[[QueueStory, str | None], None], told: dict[str, object]
+) -> None:
+    queue = QueueStory()
+    request_id = queue.asks(0).request_id
+    end(queue, request_id)
+
+    assert told.items() <= withdraws(queue, request_id).items()

@@ -17,6 +17,8 @@ from tests.nats_cluster import NAMES
 
 pytestmark = [pytest.mark.journey, pytest.mark.alone]
 
+MANY = 100  # allows, which take about four seconds
+
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
@@ -43,9 +45,11 @@ def fleet(shared: Fleet, election_s: float) -> Iterator[Fleet]:
     check(shared)
 
 
-def silence(fleet: Fleet, begun: float) -> float:
-    """Wait until actions are allowed again. Return how long none was."""
+def silence(fleet: Fleet, begun: float, allows: int = 1) -> float:
+    """Wait until actions are allowed again, so many times. Return how long none was."""
+    wanted = len(fleet.reader.history.allows) + allows
     fleet.until_allowed()
+    until(lambda: len(fleet.reader.history.allows) >= wanted)
     took = fleet.silence_after(begun)
     refused = sum(h.t > begun for agent in fleet.agents for h in agent.refused)
     print(f"nothing was allowed for {took:.2f} s, {refused} proposals were refused")
@@ -70,13 +74,34 @@ def test_a_lost_writer_is_replaced_within_two_elections(
     assert fleet.writer is not writer
 
 
-def test_a_lost_follower_of_the_journal_is_hardly_noticed(fleet: Fleet, election_s: float) -> None:
-    follower = next(name for name in NAMES if name != fleet.leader)
+@pytest.mark.parametrize("fault", ["kill", "freeze", "cut"])
+def test_a_lost_follower_of_the_journal_costs_no_election(
+    fleet: Fleet, election_s: float, fault: str
+) -> None:
+    leader = fleet.leader
+    follower = next(name for name in NAMES if name != leader)
     begun = time.monotonic()
 
-    fleet.cluster.kill(follower)
+    getattr(fleet.cluster, fault)(follower)
 
-    assert silence(fleet, begun) < election_s
+    # Daemons and agents notice only after a while that a node is frozen.
+    assert silence(fleet, begun, MANY) < election_s * (1 if fault == "kill" else 2)
+    assert fleet.leader == leader
+
+
+@pytest.mark.parametrize("fault", ["kill", "freeze", "cut"])
+def test_a_lost_standby_is_not_noticed(fleet: Fleet, election_s: float, fault: str) -> None:
+    writer, (standby,) = fleet.writer, fleet.standbys
+    begun = time.monotonic()
+    if fault == "cut":
+        standby.links.cut()
+    else:
+        getattr(standby, fault)()
+
+    assert silence(fleet, begun, MANY) < election_s
+
+    fleet.read_journal()
+    assert fleet.writer is writer
 
 
 @pytest.mark.parametrize("fault", ["kill", "freeze", "cut"])

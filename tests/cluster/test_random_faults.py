@@ -33,7 +33,7 @@ def test_the_load_reaches_every_limit_that_is_checked(fleet: Fleet) -> None:
     causes = {agent.name: {h.decision.cause for h in agent.history.heard} for agent in fleet.agents}
 
     assert "budget" in causes["spender"]
-    assert "rate" in causes["limited"]
+    assert "rate_limit" in causes["limited"]
     assert fleet.stops
     assert fleet.asker.granted
     assert fleet.postgres is not None

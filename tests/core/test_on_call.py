@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from safetyd.core.events.event import Ticked
+from safetyd.core.events.guard_events import PersonSeen
 from safetyd.core.events.rota_events import DatedShift, DutyChanged, RotaRead, RotaUnread
 from safetyd.core.on_call import OnCall, OnCallState
 from safetyd.core.rota import RotaPolicy, WeeklyShift
@@ -46,6 +47,17 @@ def test_each_change_of_duty_is_recorded_once() -> None:
     assert tick(on_call, 1) == DutyChanged(on=("bob",), off=("alice",), **at(1))
     assert tick(reloaded(on_call, CALENDAR), 1.5) is None
     assert tick(on_call, 3) == DutyChanged(on=(), off=("bob",), **at(3))
+
+
+def test_the_last_activity_of_an_operator_outlasts_a_new_calendar() -> None:
+    on_call = OnCall(CALENDAR)
+    on_call.observe(PersonSeen(by="safetyd", how="first start", **at(0)))
+    assert on_call.seen_t is None
+    on_call.observe(PersonSeen(by="alice", how="cli", **at(1)))
+
+    on_call.observe(RotaUnread(calendar="other.ics", why="it is gone", **at(2)))
+
+    assert reloaded(on_call, CALENDAR).seen_t == 3600.0
 
 
 def test_a_new_rota_changes_who_is_on_duty() -> None:

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 import pytest
 
-from safetyd.core.recipients import Day, QuietHours, awake_until, quiet_until
+from safetyd.core.recipients import Day, QuietHours, all_quiet, quiet_until
 from tests.tracing import untraced
 
 pytestmark = pytest.mark.large
@@ -179,14 +179,25 @@ def test_far_from_clock_changes_the_wall_clock_decides_in_every_zone() -> None:
                 assert quiet is between(hours, wall(at, zone)), (hours, at)
 
 
-@pytest.mark.parametrize("zone", ["America/New_York", "Australia/Lord_Howe"])
-def test_across_a_clock_change_only_minutes_outside_quiet_hours_count(zone: str) -> None:
+@pytest.mark.parametrize("zone", ["America/New_York", "Australia/Lord_Howe", "Africa/Casablanca"])
+def test_across_a_clock_change_everybody_is_quiet_in_the_returned_time_and_not_before(
+    zone: str,
+) -> None:
+    day_shift = QuietHours(start="01:30", end="16:00", timezone="Europe/Berlin")
     for change, hours in cases(zone):
-        at, minutes = change.at - 45 * MINUTE, 90
+        at, before = change.at - 45 * MINUTE, change.at + 1400 * MINUTE
+        for everybody in ((hours,), (hours, day_shift)):
+            found = all_quiet(everybody, at, before)
 
-        until = awake_until(hours, at, minutes * 60.0)
+            starts, ends = found or (before, before)
+            earlier = range(0, (starts - at) // MINUTE, 5)
+            assert not any(quiet(everybody, at + n * MINUTE) for n in earlier), everybody
+            if found is not None:
+                assert at <= starts < min(ends, before), everybody
+                assert quiet(everybody, starts), everybody
+                assert quiet(everybody, ends - INSTANT), everybody
+                assert not quiet(everybody, ends), everybody
 
-        passed = range((until - at) // MINUTE)
-        awake = sum(quiet_until(hours, at + n * MINUTE) is None for n in passed)
-        assert awake == minutes, hours
-        assert quiet_until(hours, until - INSTANT) is None, hours
+
+def quiet(everybody: tuple[QuietHours, ...], at: datetime) -> bool:
+    return all(quiet_until(hours, at) is not None for hours in everybody)

@@ -1,15 +1,14 @@
-"""When quiet hours start and end, and how much waking time passes."""
+"""When quiet hours start and end, of one person and of several."""
 
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from safetyd.core.recipients import MAX_DAYS, Day, QuietHours, awake_until, quiet_until
+from safetyd.core.recipients import Day, QuietHours, all_quiet, quiet_from, quiet_until
 
 NEW_YORK = "America/New_York"
 LORD_HOWE = "Australia/Lord_Howe"
-HOUR_S = 3600.0
-DAY_S = 86_400.0
+DAY = timedelta(days=1)
 
 
 def when(said: str) -> datetime:
@@ -112,42 +111,59 @@ def test_quiet_hours_end_when_the_clock_says_so(
 
 
 @pytest.mark.parametrize(
-    ("at", "hours", "until"),
+    ("hours", "at", "starts"),
     [
-        ("2026-07-01T12:00:00-04:00", 2, "2026-07-01T14:00:00-04:00"),
-        ("2026-07-01T22:00:00-04:00", 1, "2026-07-01T23:00:00-04:00"),
-        ("2026-07-01T22:00:00-04:00", 2, "2026-07-02T08:00:00-04:00"),
-        ("2026-07-01T23:00:00-04:00", 1, "2026-07-02T08:00:00-04:00"),
-        ("2026-07-02T03:00:00-04:00", 1, "2026-07-02T08:00:00-04:00"),
-        ("2026-07-01T12:00:00-04:00", 16, "2026-07-02T12:00:00-04:00"),
-        ("2026-07-01T12:00:00-04:00", 7 * 24, "2026-07-11T20:00:00-04:00"),
-        ("2026-03-07T22:00:00-05:00", 2, "2026-03-08T08:00:00-04:00"),
-        ("2026-10-31T22:00:00-04:00", 2, "2026-11-01T08:00:00-05:00"),
-        ("2026-07-01T12:00:00-04:00", 0, "2026-07-01T12:00:00-04:00"),
+        (night(), "2026-07-01T12:00:00-04:00", "2026-07-01T23:00:00-04:00"),
+        (night(), "2026-07-01T23:00:00-04:00", "2026-07-01T23:00:00-04:00"),
+        (night(), "2026-07-02T05:00:00-04:00", "2026-07-02T05:00:00-04:00"),
+        (night(), "2026-07-02T07:00:00-04:00", "2026-07-02T23:00:00-04:00"),
+        (FRIDAYS, "2026-07-04T07:00:00-04:00", "2026-07-10T23:00:00-04:00"),
+        (night("07:00", "07:00"), "2026-07-01T12:00:00-04:00", None),
+        # The clock skips these hours, so this Sunday has none.
+        (night("02:10", "02:50"), "2026-03-08T00:00:00-05:00", "2026-03-09T02:10:00-04:00"),
     ],
 )
-def test_quiet_time_does_not_count(at: str, hours: float, until: str) -> None:
-    assert awake_until(night(), when(at), hours * HOUR_S) == when(until)
+def test_quiet_hours_start_when_the_clock_says_so(
+    hours: QuietHours, at: str, starts: str | None
+) -> None:
+    assert quiet_from(hours, when(at)) == (when(starts) if starts else None)
+
+
+EVENING = night("20:00", "02:00")
+BERLIN_NIGHT = night(zone="Europe/Berlin")  # 17:00 to 01:00 in New York
 
 
 @pytest.mark.parametrize(
-    ("hours", "at", "until"),
+    ("everybody", "at", "starts", "ends"),
     [
-        (night("07:00", "07:00"), "2026-07-01T22:00:00-04:00", "2026-07-04T22:00:00-04:00"),
-        (FRIDAYS, "2026-07-01T12:00:00-04:00", "2026-07-04T20:00:00-04:00"),
+        ((night(),), "2026-07-01T12:00-04:00", "2026-07-01T23:00-04:00", "2026-07-02T07:00-04:00"),
+        # If everybody is quiet already, the rest of it.
+        ((night(),), "2026-07-02T03:00-04:00", "2026-07-02T03:00-04:00", "2026-07-02T07:00-04:00"),
+        # Of several people, the time that all of them are quiet.
+        (
+            (night(), EVENING),
+            "2026-07-01T12:00-04:00",
+            "2026-07-01T23:00-04:00",
+            "2026-07-02T02:00-04:00",
+        ),
+        (
+            (night(), EVENING, BERLIN_NIGHT),
+            "2026-07-01T12:00-04:00",
+            "2026-07-01T23:00-04:00",
+            "2026-07-02T01:00-04:00",
+        ),
+        ((night(), LUNCH), "2026-07-01T12:00-04:00", None, None),
+        ((night(), night("07:00", "07:00")), "2026-07-01T23:30-04:00", None, None),
+        ((), "2026-07-01T23:30-04:00", None, None),
+        # Not within a day.
+        ((FRIDAYS,), "2026-07-01T12:00-04:00", None, None),
+        # A night is an hour shorter when the clock goes forward.
+        ((night(),), "2026-03-07T22:00-05:00", "2026-03-07T23:00-05:00", "2026-03-08T07:00-04:00"),
     ],
 )
-def test_on_days_without_quiet_hours_all_time_counts(
-    hours: QuietHours, at: str, until: str
+def test_everybody_is_quiet(
+    everybody: tuple[QuietHours, ...], at: str, starts: str | None, ends: str | None
 ) -> None:
-    assert awake_until(hours, when(at), 3 * DAY_S) == when(until)
+    found = all_quiet(everybody, when(at), when(at) + DAY)
 
-
-def test_a_wait_ends_even_if_it_is_almost_always_quiet() -> None:
-    hours = night("12:01", "12:00", "UTC")
-    at = when("2026-07-01T12:01:00Z")
-
-    until = awake_until(hours, at, 366 * DAY_S)
-
-    # A minute a day counts for three years, and from then on everything.
-    assert timedelta(days=MAX_DAYS) < until - at < timedelta(days=MAX_DAYS + 366)
+    assert found == (None if starts is None else (when(starts), when(ends or "")))

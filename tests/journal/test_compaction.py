@@ -220,6 +220,22 @@ async def test_bucket_gets_what_the_disk_has(
     assert rig.checkpoints.paths()[0].name in [path.name for path in elsewhere.paths()]
 
 
+async def test_an_empty_bucket_gets_the_state_that_the_start_used_at_once(
+    rig: CompactionRig, client: HardenedClient
+) -> None:
+    await rig.live()
+    await rig.compaction.save()
+    saved = next(iter(rig.checkpoints.load()))
+    assert isinstance(saved, SavedCheckpoint)
+    bucket = CheckpointBucket(client)
+    restored = Compaction(rig.loop, rig.journal, rig.audit, rig.checkpoints, bucket, saved)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(restored.run)
+        await until(lambda: not bucket.empty)
+        tasks.cancel_scope.cancel()
+
+
 async def due(rig: CompactionRig) -> bool:
     return await rig.compaction._due()
 

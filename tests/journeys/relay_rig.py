@@ -104,7 +104,7 @@ class RelayRig:
         data_dir = directory / "data"
         self.keys = Keyring(data_dir / "keys")
         self.keys.make_own()
-        self._agent = self.keys.add("agents", "code")
+        self.agent_key = self.keys.add("agents", "code")
         self.relay_key = self.keys.add("relays", "edge")
         printed = safetyd("nats-config", "--data-dir", str(data_dir))
         (directory / "accounts.conf").write_text(printed.stdout)
@@ -129,7 +129,7 @@ class RelayRig:
     def asks(self, text: str = "git push origin main") -> Sent:
         """Propose a push that needs approval. Return its notification."""
         self._asked += 1
-        with Asker(self.daemon, "code", self._agent) as asker:
+        with Asker(self.daemon, "code", self.agent_key) as asker:
             request_id = asker.propose(f"p{self._asked}", text=text)["request_id"]
         found = list[Sent]()
 

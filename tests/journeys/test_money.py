@@ -53,3 +53,27 @@ def test_status_names_the_request_that_ends_a_pause_while_it_is_pending(
     assert "PAUSED: code" in said
     assert approve not in said
     assert "`safetyd unpause code`" in said
+
+
+def test_what_is_bought_is_shown_apart_from_model_spending_everywhere(
+    start_daemon: StartDaemon,
+) -> None:
+    daemon = start_daemon("[budget]\nsession_usd = 10\npurchases_day_usd = 600\n")
+    with Asker(daemon) as asker:
+        asked = [asker.propose(f"b{n}", **BUY, cost_usd=549) for n in range(3)]
+        assert len({one["request_id"] for one in asked}) == 1, "it is asked about once"
+        assert query(daemon, "money")["today"]["pending"] == 549
+        review(daemon, "approve", asked[0]["request_id"])
+        assert asker.propose("b9", **BUY, cost_usd=549)["decision"] == "allow"
+        assert asker.propose("m1", **THINK, cost_usd=3)["decision"] == "allow"
+        daemon.safetyd("outcome", "code", "b9", "--cost-usd", "549")
+
+    money = query(daemon, "money")
+    assert (amounts(money, "spent"), amounts(money, "pending")) == ([0, 0, 0], [0, 0, 0])
+    assert amounts(money, "reserved") == [3, 3, 3]
+    bought = money["purchases"]
+    assert (bought["spent"] + bought["reserved"], bought["limit"]) == (549, 600)
+    assert query(daemon, "status")["paused"] == []
+    assert "$549.00 of $600.00, not counted as spending" in daemon.safetyd("money").stdout
+    report = query(daemon, "report", date="today")["report"]
+    assert (report["limits"]["cost_usd"], report["limits"]["bought_usd"]) == (0, bought["spent"])

@@ -182,6 +182,13 @@ def cell(peer: Peer, subject: str) -> str:
     return said + ("." if denied(peer, "Subscription") else "S")
 
 
+def expected_of(user: str) -> dict[str, str]:
+    """Return the cells of a user in the table, by subject."""
+    header, *rows = TABLE.strip().splitlines()
+    column = header.split().index(user)
+    return {row.split()[0]: row.split()[column] for row in rows}
+
+
 def denied(peer: Peer, what: str) -> bool:
     before = len(peer.errors)
     peer.settle()

@@ -19,6 +19,7 @@ from tests.journeys.control_room import ON_A_PHONE
 from tests.journeys.delivery_targets import targets
 from tests.journeys.people import control, query
 from tests.journeys.relay_rig import RelayRig, Shown, fetch, relay_rig
+from tests.journeys.test_permissions import cell, expected_of
 from tests.web.browser import visitor
 
 pytestmark = [pytest.mark.journey, pytest.mark.req("S3.63")]
@@ -117,6 +118,18 @@ def test_the_owner_can_turn_an_approval_into_a_denial_but_not_the_reverse(rig: R
     assert (turned["status"], forged["status"]) == (200, 403)
     assert [one.answer for one in rig.answers(first)] == ["denied"]
     assert rig.answers(second) == []
+
+
+def test_the_printed_accounts_give_the_relay_and_agents_what_the_table_says(rig: RelayRig) -> None:
+    keys = {
+        "edge": (rig.relay_key, "_INBOX.relay.edge"),
+        "code": (rig.agent_key, "_INBOX.agent.code"),
+    }
+
+    for name, (key, inbox) in keys.items():
+        expected = expected_of(name)
+        with Peer(rig.bus.url, key, inbox) as peer:
+            assert {subject: cell(peer, subject) for subject in expected} == expected
 
 
 def test_no_browser_is_paired_while_a_relay_has_a_key(rig: RelayRig) -> None:

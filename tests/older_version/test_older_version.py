@@ -36,7 +36,7 @@ NEWER: Final = frozenset(
     {
         *("last_decisions", "spending", "failure_windows", "version_history", "kept_days"),
         *("blocked_attempts", "link_revocations", "program_memory", "unasked_tools", "writers"),
-        "on_call",
+        *("on_call", "approved_shapes"),
     }
 )
 MOVING: Final = frozenset({"left_s", "undeliverable"})  # these change while a daemon runs

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from safetyd.core.action_types import TypeConfig
+from safetyd.core.approvals.approved_shapes import ENOUGH
 from safetyd.core.approvals.grants import MAX_GRANTS
 from safetyd.core.approvals.request import Request
 from safetyd.core.events.decision_events import Proposed
@@ -18,6 +19,7 @@ from safetyd.core.policy import Policy
 from safetyd.journal.commit_loop import put
 from safetyd.journal.mailbox import CommandEnvelope
 from safetyd.operators.commands import PLANS
+from safetyd.operators.contract.grant_contract import GrantOrigin
 from safetyd.operators.contract.request_contract import PendingQuestion
 from safetyd.operators.reviews import Review, ReviewEnvelope
 from safetyd.operators.views.grant_view import grants, suggestions
@@ -105,6 +107,7 @@ def test_a_grant_is_made_with_all_that_was_said_and_is_listed() -> None:
         "via": "cli",
         "at": at(0),
         "request_id": None,
+        "suggested": msgspec.UNSET,
     }
 
 
@@ -445,3 +448,58 @@ def test_a_request_offers_what_a_grant_would_cover_with_what_was_answered_before
         "program": "acmectl lint",
     }
     assert other.grant is msgspec.UNSET
+
+
+def restarted(times: int = ENOUGH, policy: Policy | None = None) -> Alice:
+    """Return an operator who approved one command many times."""
+    alice = Alice(policy or Policy(profile="coding"))
+    for t in range(times):
+        text = "acmectl restart 3"
+        asked = alice.proposes(propose(t, id=f"r{t}", type="run_shell", text=text))
+        alice.answers(t, asked.request_id, waits=True)
+    return alice
+
+
+@pytest.mark.req("S3.56", "S3.61")
+def test_a_suggested_grant_is_made_as_it_is_shown_and_says_where_it_came_from() -> None:
+    alice = restarted()
+    row, *others = suggestions(alice.engine, NOW).suggestions
+    terms = row.grant
+    assert terms is not None
+    assert (row.command, row.approved) == (f"safetyd suggestions apply {row.id}", ENOUGH)
+    assert [other.then for other in others] == ["allow"], "a row for the table of programs"
+
+    answer = alice.says("suggestion_apply", id=row.id)
+
+    (made,) = alice.made()
+    assert answer == {"ok": True, "id": made.id, "until": "2026-03-31T12:00:00Z"}
+    shown = (terms.agent, terms.type, terms.project, terms.text, terms.rules, terms.uses)
+    assert (made.agent, made.type, made.project, made.text, made.rules, made.uses) == shown
+    assert (terms.shape, made.until) == ("acmectl restart 3", terms.until)
+    assert (made.by, made.via, made.reason) == ("alice", "cli", "approved 10 times since 01 Mar")
+    (listed,) = grants(alice.engine, NOW).grants
+    assert listed.suggested == GrantOrigin(suggestion=row.id, approved=ENOUGH, since=at(0))
+    assert alice.says("suggestion_apply", id=row.id)["code"] == "not_found"
+
+
+def test_a_suggestion_that_changed_or_comes_from_a_message_is_not_made() -> None:
+    alice = restarted()
+    row = suggestions(alice.engine, NOW).suggestions[0]
+
+    by_link = alice.says("suggestion_apply", id=row.id, via="link:email")
+    asked = alice.proposes(propose(99, id="x", type="run_shell", text="acmectl restart 3"))
+    alice.answers(99, asked.request_id, "denied")
+    late = alice.says("suggestion_apply", id=row.id)
+
+    assert (by_link["code"], late["code"]) == ("not_grantable", "not_found")
+    assert "no longer suggested" in late["error"]
+    assert alice.made() == []
+
+
+def test_a_rule_is_not_suggested_for_what_a_suggested_grant_covers() -> None:
+    alice = Alice()
+    for t in range(ENOUGH):
+        asked = alice.proposes(propose(t, id=f"r{t}", type="modify_config", text="x"))
+        alice.answers(t, asked.request_id, waits=True)
+        thens = [row.then for row in suggestions(alice.engine, NOW).suggestions]
+        assert thens == ([] if t < 4 else ["allow"] if t < ENOUGH - 1 else ["grant"])

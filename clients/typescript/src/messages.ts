@@ -192,6 +192,8 @@ interface Answer {
   /** True: claim the action before you start it. */
   readonly claim_required: boolean;
   readonly expires_at: string | null;
+  /** When somebody who may answer the request can be notified, if nobody can be now. */
+  readonly reachable_from: string | null;
   readonly mode: string;
   readonly policy: string;
   readonly seq: number | null;
@@ -227,6 +229,7 @@ const DECISION: { readonly [K in keyof Answer]: Reader<Answer[K]> } = {
   digest: or(text, ""),
   claim_required: or(flag, false),
   expires_at: optional(time),
+  reachable_from: optional(time),
   mode: or(text, ""),
   policy: or(text, ""),
   seq: optional(number),

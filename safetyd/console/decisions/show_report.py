@@ -16,7 +16,7 @@ from safetyd.console.options import json_option, reaches_daemon
 from safetyd.console.render.layout import aligned, indented
 from safetyd.console.subcommands.read_records import readable
 from safetyd.console.terminal_text import document, plain
-from safetyd.core.daily_report.day_report import DailyReport
+from safetyd.core.daily_report.day_report import SPARING, DailyReport
 from safetyd.extras.reports.day_reading import DayReading, policy_now
 from safetyd.extras.reports.report_maker import days_of, report_of
 from safetyd.extras.reports.report_words import markdown
@@ -131,6 +131,11 @@ def _lines(report: DailyReport) -> Iterator[str]:
         yield f"  {plain(question.what)}"
         yield f"    {question.outcome}"
         yield from (f"      {plain(line)}" for line in question.spared.splitlines())
+    if report.changes:
+        yield from ("", SPARING)
+    for change in report.changes:
+        yield f"  {plain(change.says)}"
+        yield from (f"      {plain(line, 2000)}" for line in change.change.splitlines())
     for heading, rows in report.tables:
         yield from ("", heading)
         cells = [[plain(cell, 60) for cell in row] for row in rows]

@@ -3,6 +3,7 @@
 import logging
 import re
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -43,6 +44,11 @@ _waits = together(
         metavar="S",
         help="How many seconds a call waits for an operator.",
     ),
+    click.option(
+        "--wait-if-unreachable",
+        is_flag=True,
+        help="Wait even if nobody can be notified in that time, for example at night.",
+    ),
 )
 
 
@@ -50,7 +56,14 @@ _waits = together(
 @_waits
 @reaches_daemon
 @click.pass_context
-def mcp(ctx: click.Context, location: Location, agent: str, *, wait_s: float) -> None:
+def mcp(
+    ctx: click.Context,
+    location: Location,
+    agent: str,
+    *,
+    wait_s: float,
+    wait_if_unreachable: bool,
+) -> None:
     """Serve MCP tools with which an agent asks for permission.
 
     The server speaks MCP on standard input and output. Its tools are request_permission,
@@ -65,15 +78,16 @@ def mcp(ctx: click.Context, location: Location, agent: str, *, wait_s: float) ->
         return
     need("mcp", "mcp", extra="mcp")
     check_agent_name(agent)
-    anyio.run(_serve, agent, agent_options(location, agent), wait_s)
+    serve = partial(_serve, agent, agent_options(location, agent), wait_s)
+    anyio.run(partial(serve, wait_if_unreachable=wait_if_unreachable))
 
 
-async def _serve(agent: str, options: Options, wait_s: float) -> None:
+async def _serve(agent: str, options: Options, wait_s: float, *, wait_if_unreachable: bool) -> None:
     # Imported only here: the package is an extra, and its import takes a second.
     from safetyd.hosts.mcp_server import PermissionServer  # noqa: PLC0415
 
     async with Safety(agent, **options) as safety:
-        await PermissionServer(safety, wait_s).serve()
+        await PermissionServer(safety, wait_s, wait_if_unreachable=wait_if_unreachable).serve()
 
 
 @mcp.command()
@@ -84,7 +98,13 @@ async def _serve(agent: str, options: Options, wait_s: float) -> None:
 @_waits
 @reaches_daemon
 def proxy(
-    location: Location, command: Sequence[str], agent: str, *, name: str | None, wait_s: float
+    location: Location,
+    command: Sequence[str],
+    agent: str,
+    *,
+    name: str | None,
+    wait_s: float,
+    wait_if_unreachable: bool,
 ) -> int:
     """Run an MCP server behind a proxy that asks safetyd before each tool call.
 
@@ -100,7 +120,8 @@ def proxy(
     check_agent_name(agent)
     server = _server_name(name, command[0])
     try:
-        return anyio.run(_relay, agent, agent_options(location, agent), server, wait_s, command)
+        relay = partial(_relay, agent, agent_options(location, agent), server, wait_s, command)
+        return anyio.run(partial(relay, wait_if_unreachable=wait_if_unreachable))
     except OSError as exc:
         raise Failure(f"cannot start {command[0]!r}: {exc.strerror}", "not_started") from exc
 
@@ -109,10 +130,17 @@ proxy.allow_interspersed_args = False  # everything after the program belongs to
 
 
 async def _relay(
-    agent: str, options: Options, server: str, wait_s: float, command: Sequence[str]
+    agent: str,
+    options: Options,
+    server: str,
+    wait_s: float,
+    command: Sequence[str],
+    *,
+    wait_if_unreachable: bool,
 ) -> int:
     async with Safety(agent, **options) as safety:
-        return await McpProxy(safety, server, wait_s).run(command)
+        relay = McpProxy(safety, server, wait_s, wait_if_unreachable=wait_if_unreachable)
+        return await relay.run(command)
 
 
 def _server_name(given: str | None, program: str) -> str:

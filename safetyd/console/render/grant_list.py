@@ -8,6 +8,7 @@ from safetyd.console.terminal_text import plain, several
 from safetyd.operators.contract.grant_contract import (
     GrantRow,
     GrantsAnswer,
+    SuggestedGrant,
     SuggestionRow,
     SuggestionsAnswer,
 )
@@ -48,19 +49,56 @@ def _facts(row: GrantRow) -> Iterator[tuple[str, str]]:
     if row.max_usd is not None:
         yield "cost", f"{usd(row.spent_usd)} of {usd(row.max_usd)}"
     yield "granted by", f"{plain(row.by)}, {when(row.at)}: {plain(row.reason, 2000)}"
+    yield from _origin(row)
+
+
+def _origin(row: GrantRow) -> Iterator[tuple[str, str]]:
+    if origin := row.suggested:
+        said = f"{several(origin.approved, 'approval')} since {when(origin.since)}"
+        yield "suggested", f"after {said}; the first denial ends it ({plain(origin.suggestion)})"
 
 
 def suggestions(view: SuggestionsAnswer) -> str:
-    """Return each suggested rule with its reason, ready to paste."""
+    """Return suggested grants with their numbers, then offers of grants and rules to paste."""
     if not view.suggestions:
-        return "No suggestions: no kind of request was answered the same way five times."
-    rules = [row for row in view.suggestions if not row.command]
-    grants = [row for row in view.suggestions if row.command]
-    parts = ["To apply a suggestion, add it to the configuration:"] if rules else []
-    parts += ["\n".join(_suggestion(row)) for row in rules]
-    parts += ["To allow further actions, approve the next request with a grant:"] if grants else []
-    parts += ["\n".join(_offered(row)) for row in grants]
+        return "No suggestions: no kind of request was answered the same way often enough."
+    rows = list(enumerate(view.suggestions, 1))
+    grants = [_numbered(number, row) for number, row in rows if row.id]
+    rules = [_suggestion(row) for _, row in rows if not row.command]
+    offers = [_offered(row) for _, row in rows if row.command and not row.id]
+    parts = ["To make a suggested grant, run `safetyd suggestions apply N`:"] if grants else []
+    parts += map("\n".join, grants)
+    parts += ["To apply a rule, add it to the configuration:"] if rules else []
+    parts += map("\n".join, rules)
+    parts += ["To allow further actions, approve the next request with a grant:"] if offers else []
+    parts += map("\n".join, offers)
     return "\n\n".join((*parts, *left_out(view.left_out, "suggestion")))
+
+
+def to_apply(row: SuggestionRow) -> str:
+    """Return everything that a suggested grant contains, and why it is suggested."""
+    since = f"from {when(row.first_at)} to {when(row.last_at)}"
+    said = f"A grant for {plain(row.agent)}: {plain(row.type)}, {plain(row.reason)}, {since}"
+    return "\n".join((said, *indented(_terms(row.grant))))
+
+
+def _numbered(number: int, row: SuggestionRow) -> Iterator[str]:
+    yield f"{number}. {plain(row.agent)}: {plain(row.type)}, {plain(row.reason)} ({plain(row.id)})"
+    yield from indented(_terms(row.grant))
+
+
+def _terms(grant: SuggestedGrant | None) -> Iterator[tuple[str, str]]:
+    if grant is None:
+        return
+    if grant.project:
+        yield "project", plain(grant.project)
+    if grant.cwd:
+        yield "folder", plain(grant.cwd, 2000)
+    yield "shape", plain(grant.shape, 500)
+    yield "text", plain(grant.text, 2000)
+    yield "overrides", names(grant.rules)
+    ends = "or at the first denial"
+    yield "ends", f"after {several(grant.uses, 'use')}, {when(grant.until)}, {ends}"
 
 
 def _suggestion(row: SuggestionRow) -> Iterator[str]:

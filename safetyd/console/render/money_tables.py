@@ -71,7 +71,8 @@ def _today(view: MoneyAnswer) -> Iterator[tuple[str, str]]:
     yield "reserved", f"{usd(today.reserved)} for actions in progress"
     yield "pending", f"{usd(today.pending)} for actions that need approval; not counted yet"
     if bought := view.purchases.spent + view.purchases.reserved:
-        yield "purchases", f"{usd(bought)}, not counted as spending"
+        limit = "" if view.purchases.limit is None else f" of {_limit(view.purchases)}"
+        yield "purchases", f"{usd(bought)}{limit}, not counted as spending"
     lately = f"over the last {duration(projection.over_s)}"
     yield "rate", f"{usd(projection.per_hour)} per hour {lately}"
     yield "projected", f"{usd(projection.at_midnight)} by {day_end(view.at)}"

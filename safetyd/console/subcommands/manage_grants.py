@@ -1,5 +1,7 @@
 """Commands that list, add and revoke grants, and that suggest rules from past answers."""
 
+import sys
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -7,18 +9,21 @@ import click
 
 from safetyd.clock import Clock
 from safetyd.console.agent_list import tell_about, warn
+from safetyd.console.failure import Failure
 from safetyd.console.help_page import SectionOption, group
 from safetyd.console.locations import Location
 from safetyd.console.operator_connection import ask
 from safetyd.console.options import Decorator, call_command, json_option, reaches_daemon, together
 from safetyd.console.render import grant_list
 from safetyd.console.render.layout import when
-from safetyd.console.terminal_text import document, plain, several
+from safetyd.console.terminal_text import document, echo, plain, several
 from safetyd.console.time_input import until
 from safetyd.operators.contract.grant_contract import (
     GrantCommand,
     GrantsQuestion,
     RevokeCommand,
+    SuggestionCommand,
+    SuggestionRow,
     SuggestionsQuestion,
 )
 
@@ -132,15 +137,62 @@ def grant_revoke(location: Location, id_: str, reason: str, *, as_json: bool) ->
     click.echo(document(reply) if as_json else said)
 
 
-suggestions = call_command(
-    "suggestions",
-    SuggestionsQuestion,
-    grant_list.suggestions,
-    about="""A rule that allows is suggested for an exact text that was approved five times and
-    never denied. A rule that blocks is suggested for a kind of action that was always denied. For
-    a coding agent, a grant is suggested after three approvals of one kind in a session.
+@group(invoke_without_command=True, sends=SuggestionsQuestion)
+@json_option
+@reaches_daemon
+def suggestions(location: Location, *, as_json: bool) -> None:
+    """A grant is suggested for actions of one shape that were approved ten times in a month and
+    never denied. A rule that blocks is suggested for a kind of action that was always denied, and a
+    rule that allows for an exact text that was approved five times. For a coding agent, a grant is
+    suggested after three approvals of one kind in a session.
 
     For example:
       safetyd suggestions
-    """,
-)
+      safetyd suggestions apply 1
+    """
+    if click.get_current_context().invoked_subcommand is None:
+        echo(ask(location, SuggestionsQuestion()), grant_list.suggestions, as_json=as_json)
+
+
+@suggestions.command("apply", sends=SuggestionCommand)
+@click.argument("which", metavar="N", help="The number or id of a suggested grant.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@json_option
+@reaches_daemon
+def suggestions_apply(location: Location, which: str, *, yes: bool, as_json: bool) -> None:
+    """The command shows the grant and asks for confirmation. The grant ends after 30 days, or as
+    soon as an operator denies a request of the same shape.
+
+    For example:
+      safetyd suggestions apply 1
+      safetyd suggestions apply sug_5c21 --yes
+    """
+    row = _chosen(ask(location, SuggestionsQuestion()).suggestions, which)
+    click.echo(grant_list.to_apply(row), err=as_json)
+    if not yes:
+        _confirm("Make this grant?")
+    reply = ask(location, SuggestionCommand(id=row.id))
+    if as_json:
+        click.echo(document(reply))
+    else:
+        click.echo(f"Made {plain(reply.id)}, valid until {when(reply.until)}.")
+        click.echo(f"To revoke it, run `safetyd grant revoke {plain(reply.id)}`.")
+
+
+def _chosen(rows: Sequence[SuggestionRow], which: str) -> SuggestionRow:
+    """Return a suggested grant by its number in the list or by its id."""
+    listed = {str(number): row for number, row in enumerate(rows, 1)}
+    row = {**listed, **{row.id: row for row in rows if row.id}}.get(which)
+    if row is None:
+        raise Failure(f"there is no suggestion {which!r}; see `safetyd suggestions`")
+    if not row.id:
+        todo = f"run `{plain(row.command)}`" if row.command else "add it to the configuration"
+        raise Failure(f"suggestion {which} is not a grant for a month; to apply it, {todo}")
+    return row
+
+
+def _confirm(question: str) -> None:
+    if not sys.stdin.isatty():
+        raise Failure("nothing was changed. Without a terminal, confirm with --yes")
+    if not click.confirm(question, default=False, err=True):
+        raise Failure("nothing was changed")

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import msgspec
+from msgspec import UNSET
 
 from safetyd.core.approvals.request import Request, State
 from safetyd.core.decision_cache import DENIED
@@ -69,7 +70,13 @@ def _first(request: Request, pending: Decision, event: Event) -> Decision:
 
 def _of(pending: Decision, id_: str, event: Event) -> Decision:
     return msgspec.structs.replace(
-        pending, id=id_, status="final", expires_at=None, seq=event.seq, at=event.at
+        pending,
+        id=id_,
+        status="final",
+        expires_at=None,
+        reachable_from=UNSET,
+        seq=event.seq,
+        at=event.at,
     )
 
 
@@ -99,8 +106,8 @@ def _held(decision: Decision, event: Released) -> Decision:
 
 def _said(request: Request, state: State) -> str:
     answer = request.answer
-    if state == "expired":
-        return "nobody answered in time"
+    if answer is not None and state == "expired":
+        return answer.words or "nobody answered in time"
     if answer is None or state == "superseded":
         return f"request {request.id} was {state}"
     words = f": {answer.words}" if answer.words else ""

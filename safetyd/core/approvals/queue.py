@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
+from itertools import zip_longest
 from typing import Final
 
 import msgspec
@@ -119,6 +120,7 @@ class Approvals(RequestIndex, Actor):
             action=asks.action,
             urgency=asks.urgency,
             deadline=asks.deadline,
+            rule=asks.rule,
             ends_t=None if asks.deadline is None else steady(asks.deadline, event),
         )
         self.name_proposal(request, event.id)
@@ -132,7 +134,8 @@ class Approvals(RequestIndex, Actor):
             joined = (*joined, id_)
         known = self._change(known, repeats=known.repeats + 1, joined=joined)
         if asks.deadline is not None and asks.deadline != known.deadline:
-            self._change(known, deadline=asks.deadline, ends_t=steady(asks.deadline, event))
+            ends_t = steady(asks.deadline, event)
+            self._change(known, deadline=asks.deadline, ends_t=ends_t, rule=asks.rule)
 
     def _use(self, request_id: str, event: Decided) -> None:
         request = self.find(request_id)
@@ -225,9 +228,11 @@ class Approvals(RequestIndex, Actor):
             self._change(request, once=True)
 
     def _expired(self, event: Expired) -> Sequence[Event]:
-        answer = Answer(by="safetyd", via="time", at=event.at)
-        ends = (self._end(event, id_, "expired", answer) for id_ in event.request_ids)
-        return [dropped for end in ends for dropped in end]
+        caused: list[Event] = []
+        for id_, reason in zip_longest(event.request_ids, event.reasons, fillvalue=""):
+            answer = Answer(by="safetyd", via="time", at=event.at, words=reason)
+            caused += self._end(event, id_, "expired", answer)
+        return caused
 
     def _cancelled(self, event: Cancelled) -> Sequence[Event]:
         answer = Answer(by=event.by, via=event.via, at=event.at, words=event.reason)
@@ -276,12 +281,17 @@ class Approvals(RequestIndex, Actor):
         request = self._change(request, state=state, answer=answer)
         return (_dropped(cause, request), *_stays(cause, request))
 
+    def _expiry(self, tick: Ticked, expired: Sequence[str]) -> Expired:
+        found = map(self.find, expired)
+        reasons = tuple(request.closing for request in found if request is not None)
+        return Expired(at=tick.at, t=tick.t, request_ids=tuple(expired), reasons=reasons)
+
     def _due(self, tick: Ticked) -> Sequence[Event]:
         """Return events for the requests and approvals that expired."""
         expired, lapsed = self.due(tick.at, MAX_PER_TICK)
         events: list[Event] = []
         if expired:
-            events.append(Expired(at=tick.at, t=tick.t, request_ids=tuple(expired)))
+            events.append(self._expiry(tick, expired))
         if lapsed:
             events.append(Lapsed(at=tick.at, t=tick.t, request_ids=tuple(lapsed)))
         return events

@@ -17,23 +17,21 @@ import msgspec
 from msgspec import Meta
 
 from safetyd.core.action_types import Kind
-from safetyd.core.events.decision_events import Decided, Proposed, RememberedProgram
+from safetyd.core.approvals.request_deadline import DeadlineTerms, Minutes, closing
+from safetyd.core.events.decision_events import DeadlineRule, Decided, Proposed, RememberedProgram
 from safetyd.core.events.event import Event
 from safetyd.core.events.guard_events import Paused
 from safetyd.core.events.request_events import Answered, Cancelled, Expired, Released, Superseded
 from safetyd.core.messages.binding import as_shown, no_dearer, permits
 from safetyd.core.messages.proposal import MAX_MESSAGE_BYTES, Proposal, Urgency, digest
 from safetyd.core.messages.verdict import ASK, Verdict
-from safetyd.core.recipients import QuietHours, awake_until
 
 UNPAUSE: Final = "unpause"  # the type of a request to end a pause that an anomaly caused
 # This many repeated proposals receive the final decision; further ones are only counted.
 MAX_JOINED: Final = 64
 URGENT_WAIT_S: Final = 900.0
-MAX_ASKED_S: Final = 30 * 86_400.0
 DENIED_FOR: Final = timedelta(days=1)  # how long a denial covers the same action
 
-Minutes = Annotated[float, Meta(ge=0, le=525_600)]
 Pending = Annotated[int, Meta(ge=1, le=1_000_000)]
 Bytes = Annotated[int, Meta(ge=MAX_MESSAGE_BYTES)]
 State = Literal["pending", "approved", "denied", "expired", "cancelled", "superseded"]
@@ -52,13 +50,17 @@ _OPERATES: Final = frozenset(
 
 class ApprovalsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     timeout_minutes: Minutes = 60.0  # wait = true; 0: the maximum
-    queued_timeout_minutes: Minutes = 10_080.0  # wait = false; 0: the maximum
+    queued_timeout_minutes: Minutes = 1440.0  # wait = false; 0: the maximum
     approved_valid_minutes: Annotated[float, Meta(gt=0, le=525_600)] = 1440.0
     max_pending_per_agent: Pending = 50
     max_pending_bytes_per_agent: Bytes = 2 * 1024 * 1024
     max_pending_keyless: Pending = 500  # for all anonymous agents together
     max_pending_bytes_keyless: Bytes = 16 * 1024 * 1024
     urgent_cost_usd: Annotated[float, Meta(ge=0)] = 20.0
+
+    @property
+    def terms(self) -> DeadlineTerms:
+        return DeadlineTerms(self.timeout_minutes, self.queued_timeout_minutes)
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -98,6 +100,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults
     opened: str = ""  # id of the first proposal, if another one has taken the request over
     change: KeptChange | None = None  # the commit of the action, if any
     once: bool = False  # if denied: the agent may request the action again
+    rule: DeadlineRule = ""  # the rule that set the deadline
 
     @property
     def agent(self) -> str:
@@ -139,6 +142,12 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults
         wall = self.deadline if self.pending else self.valid_until
         steady = self.ends_t
         return (wall is not None and at >= wall) or (steady is not None and t >= steady)
+
+    @property
+    def closing(self) -> str:
+        """Why it was closed without an answer, or will be, and how to ask again."""
+        lasted = timedelta() if self.deadline is None else self.deadline - self.asked.at
+        return closing(self.rule, lasted.total_seconds(), deferred=self.until is not None)
 
     @property
     def pauses(self) -> str:
@@ -237,23 +246,6 @@ def unpause(event: Paused) -> Request:
         verdicts=(verdict,),
     )
     return Request(id=id_, asked=asked, action=UNPAUSE.encode(), urgency="normal", deadline=None)
-
-
-def deadline_of(
-    proposal: Proposal, at: datetime, config: ApprovalsConfig, quiet: QuietHours | None = None
-) -> datetime:
-    """Return the deadline of a request: the agent's own timeout, else the configured one.
-
-    For agents that do not wait, `quiet` hours do not count towards the configured timeout. A
-    timeout of 0 means the maximum.
-    """
-    if proposal.timeout_s is not None:
-        asked_s = min(proposal.timeout_s or MAX_ASKED_S, MAX_ASKED_S)
-        return at + timedelta(seconds=max(asked_s, 1.0))
-    minutes = config.timeout_minutes if proposal.wait else config.queued_timeout_minutes
-    if minutes and quiet is not None and not proposal.wait:
-        return awake_until(quiet, at, minutes * 60)
-    return at + timedelta(seconds=minutes * 60 or MAX_ASKED_S)
 
 
 def urgency_of(

@@ -4,26 +4,28 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 
+import msgspec
+
 from safetyd.core.action_types import Kind
 from safetyd.core.approvals.grants import Grants, Look
 from safetyd.core.approvals.queue import Approvals
+from safetyd.core.approvals.reachability import Reachability
 from safetyd.core.approvals.request import (
     Answer,
     ApprovalsConfig,
     Request,
-    deadline_of,
     request_id,
     urgency_of,
 )
+from safetyd.core.approvals.request_deadline import RequestDeadline, deadline_of, renewed
 from safetyd.core.events.decision_events import Asking, Proposed, RememberedProgram, Using
 from safetyd.core.guards.budget.purchases import PURCHASE_RULE
 from safetyd.core.guards.guard_chain import Chain
 from safetyd.core.messages.binding import binding
 from safetyd.core.messages.proposal import Proposal
 from safetyd.core.messages.verdict import ASK, BLOCK, Verdict, strictest
-from safetyd.core.recipients import QuietHours, TellingConfig
 
-NOBODY: Final = TellingConfig()  # a configuration without recipients
+DENIED_BEFORE: Final = "approvals.denied"  # the same action was denied within the last day
 # The verdict on a permission request, which always needs approval.
 ASKED: Final = Verdict("approvals", ASK, "approvals.asked", "The agent asks for approval")
 # The operator must see the exact text.
@@ -62,14 +64,14 @@ class RequestResolution:
         grants: Grants,
         guards: Chain,
         config: ApprovalsConfig,
-        telling: TellingConfig = NOBODY,
+        people: Reachability,
         remember: Remember = nothing,
     ) -> None:
         self._approvals = approvals
         self._grants = grants
         self._guards = guards
         self._config = config
-        self._recipients = telling.recipients
+        self._people = people
         self._remember = remember
 
     def involve(
@@ -110,7 +112,7 @@ class RequestResolution:
             return Involved(verdicts)
         known = self._approvals.joinable(proposed, action)
         if known is not None:
-            return Involved(verdicts, _joining(known, proposed, self._deadline(proposed)))
+            return Involved(verdicts, self._join(known, proposed, kind))
         denied = self._approvals.denied(proposed, action)
         if denied is not None and denied.answer is not None:
             return Involved((*verdicts, _denial(denied.id, denied.answer)))
@@ -122,29 +124,71 @@ class RequestResolution:
         config = self._config
         if (full := self._approvals.full(proposed)) is not None:
             return Involved((*verdicts, full))
-        deadline = self._deadline(proposed)
+        soonest = self._deadline(proposed, kind)
+        urgency = urgency_of(
+            proposed.proposal, kind, soonest.at, proposed.at, config.urgent_cost_usd
+        )
+        reachable = self._people.reachable_from(proposed, kind, urgency)
+        deadline = self._fitting(soonest, reachable, proposed, kind)
         return Involved(
             verdicts,
             Asking(
                 request_id=id_,
                 action=_action(proposed, kind, verdicts),
-                urgency=urgency_of(
-                    proposed.proposal, kind, deadline, proposed.at, config.urgent_cost_usd
-                ),
-                deadline=deadline,
+                urgency=urgency,
+                deadline=deadline.at,
+                rule=deadline.rule,
+                reachable_from=reachable,
                 remembers=self._remember(proposed, kind, verdicts),
             ),
         )
 
-    def _deadline(self, proposed: Proposed) -> datetime:
-        quiet = self._quiet(proposed.agent)
-        return deadline_of(proposed.proposal, proposed.at, self._config, quiet)
+    def _join(self, known: Request, proposed: Proposed, kind: Kind) -> Asking:
+        """Join a pending request. If the new proposal asks for a later deadline, renew it.
 
-    def _quiet(self, agent: str) -> QuietHours | None:
-        """Return the quiet hours of the first recipient who gets an agent's requests."""
-        told = (one for one in self._recipients if one.channels and one.hears_of(agent))
-        first = next(told, None)
-        return None if first is None else first.quiet
+        If the new proposal waits for the answer, it takes the request over, because its sender is
+        most likely still connected.
+        """
+        asked = known.asked
+        same = (asked.digest, asked.keyless) == (proposed.digest, proposed.keyless)
+        reachable = self._people.reachable_from(proposed, kind, known.urgency)
+        joining = Asking(
+            request_id=known.id,
+            action=known.action,
+            urgency=known.urgency,
+            reachable_from=reachable,
+            joins=True,
+            takes_over=same and proposed.proposal.wait,
+        )
+        if known.deadline is None:
+            return joining
+        before = RequestDeadline(known.deadline, known.rule)
+        wished = self._fitting(self._deadline(proposed, kind), reachable, proposed, kind)
+        deadline, rule = renewed(asked.at, before, wished)
+        return msgspec.structs.replace(joining, deadline=deadline, rule=rule)
+
+    def _fitting(
+        self, deadline: RequestDeadline, reachable: datetime | None, proposed: Proposed, kind: Kind
+    ) -> RequestDeadline:
+        """Return the deadline, or a later one for a coding agent if nobody is reachable before it.
+
+        A coding agent continues with other work, so an answer in the morning is not too late.
+        """
+        if not proposed.host or reachable is None or reachable < deadline.at:
+            return deadline
+        return self._deadline(proposed, kind, waits=False)
+
+    def _deadline(
+        self, proposed: Proposed, kind: Kind, *, waits: bool | None = None
+    ) -> RequestDeadline:
+        return deadline_of(
+            proposed.proposal,
+            kind,
+            proposed.at,
+            self._config.terms,
+            self._people.quiet_hours(proposed.agent),
+            waits=proposed.proposal.wait if waits is None else waits,
+        )
 
 
 def looking(guards: Chain, proposed: Proposed, kind: Kind, *, again: bool) -> Look:
@@ -171,24 +215,6 @@ def _action(proposed: Proposed, kind: Kind, verdicts: Sequence[Verdict]) -> byte
     return binding(proposed.agent, kind.type, proposed.proposal, proposed.resolved)
 
 
-def _joining(known: Request, proposed: Proposed, wished: datetime) -> Asking:
-    """Join a pending request. If the new proposal asks for a later deadline, extend it.
-
-    If the new proposal waits for the answer, it takes the request over, because its sender is most
-    likely still connected.
-    """
-    asked = known.asked
-    same = (asked.digest, asked.keyless) == (proposed.digest, proposed.keyless)
-    return Asking(
-        request_id=known.id,
-        action=known.action,
-        urgency=known.urgency,
-        deadline=None if known.deadline is None else max(known.deadline, wished),
-        joins=True,
-        takes_over=same and proposed.proposal.wait,
-    )
-
-
 def unlifted(verdicts: Sequence[Verdict], approval: Request) -> tuple[Verdict, ...]:
     """Return the verdicts that an approval does not lift: blocks, and rules that were not shown.
 
@@ -209,7 +235,7 @@ def _denial(request_id: str, answer: Answer) -> Verdict:
     return Verdict(
         "approvals",
         BLOCK,
-        "approvals.denied",
+        DENIED_BEFORE,
         f"{answer.by} denied the same action at {answer.at:%H:%M}Z ({request_id}){words}",
         cause="human_denied",
         remedy=f"after `safetyd deny {request_id} --once` and a new approval",

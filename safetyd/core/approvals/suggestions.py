@@ -16,6 +16,7 @@ import msgspec
 
 from safetyd.core.action_types import Kind
 from safetyd.core.actor import Actor, hearing, on
+from safetyd.core.approvals.approved_shapes import Shape
 from safetyd.core.approvals.assurance import says_all
 from safetyd.core.approvals.grants import unknown_program
 from safetyd.core.approvals.queue import Approvals
@@ -49,6 +50,11 @@ class Count(msgspec.Struct):
     last_at: datetime | None = None
     # An unknown program with its subcommand. Unset in older checkpoints.
     program: str | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def same(self) -> Shape:
+        """What the requests have in common."""
+        return Shape(self.agent, self.type, self.project, self.text or "")
 
 
 class PastAnswersState(msgspec.Struct):
@@ -137,6 +143,11 @@ def suggestion_of(count: Count, kind: Kind) -> Suggestion | None:
     return None
 
 
+def forbidding(count: Count, reason: str) -> Suggestion:
+    """Return a rule that blocks what the count is about."""
+    return _rule("block", count, reason)
+
+
 def _rule(then: Literal["allow", "block"], count: Count, reason: str) -> Suggestion:
     exact = "" if count.text is None else hashlib.sha256(count.text.encode()).hexdigest()[:6]
     parts = (then, count.agent, count.type, count.project or "")
@@ -144,10 +155,10 @@ def _rule(then: Literal["allow", "block"], count: Count, reason: str) -> Suggest
     name = f"{name}_{exact}" if exact else name
     lines = (
         "[[rules.custom]]",
-        f"name = {_quoted(name)}",
+        f"name = {toml_quoted(name)}",
         f"when = {{ {', '.join(_when(count))} }}",
-        f"then = {_quoted(then)}",
-        f"reason = {_quoted(reason)}",
+        f"then = {toml_quoted(then)}",
+        f"reason = {toml_quoted(reason)}",
     )
     return Suggestion(then, count, name, reason, "\n".join(lines))
 
@@ -157,21 +168,22 @@ def _row(count: Count, program: str) -> Suggestion:
     name, _, verb = program.partition(" ")
     reason = f"approved {count.approved} times and never denied"
     lines = (
-        f"[shell.programs.{_quoted(name)}]  # {reason}",
-        f"work = [{_quoted(verb)}]" if verb else 'effect = "work"',
+        f"[shell.programs.{toml_quoted(name)}]  # {reason}",
+        f"work = [{toml_quoted(verb)}]" if verb else 'effect = "work"',
     )
     return Suggestion("allow", count, f"shell_{name}", reason, "\n".join(lines))
 
 
 def _when(count: Count) -> Iterator[str]:
-    yield f"types = [{_quoted(count.type)}]"
-    yield f"agents = [{_quoted(count.agent)}]"
+    yield f"types = [{toml_quoted(count.type)}]"
+    yield f"agents = [{toml_quoted(count.agent)}]"
     if count.project is not None:
-        yield f"projects = [{_quoted(count.project)}]"
+        yield f"projects = [{toml_quoted(count.project)}]"
     if count.text is not None:
-        yield f"text = {_quoted(pattern(count.text))}"
+        yield f"text = {toml_quoted(pattern(count.text))}"
         yield "only_text = true"
 
 
-def _quoted(word: str) -> str:
+def toml_quoted(word: str) -> str:
+    """Return a word as a string of TOML."""
     return json.dumps(word, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -16,6 +16,8 @@ def _end(request_id: str, end: str, by: str, via: str) -> Facts:
 
 def _unanswered(event: events.Expired) -> str:
     ids = event.request_ids
+    if len(ids) == len(event.reasons) == 1:
+        return f"{ids[0]}: {event.reasons[0]}"
     more = f" and {len(ids) - 1} more" if len(ids) > 1 else ""
     return f"nobody answered {ids[0]}{more} in time"
 
@@ -94,6 +96,8 @@ ENTRIES: Final = (
         events.GrantRevoked,
         notice=Notice("GRANT_REVOKED", "low", "{by} revoked {grant} of {agent}"),
         facts="grant by",
+        # A denial ends a grant that was suggested. Operators revoke all other grants.
+        follows=lambda event: bool(event.request_id),
     ),
     Entry(
         events.GrantEnded,

@@ -10,13 +10,21 @@ from safetyd.core.action_types import Kinds
 from safetyd.core.approvals.assurance import says_all
 from safetyd.core.approvals.grants import unknown_program
 from safetyd.core.approvals.request import UNPAUSE, request_id
+from safetyd.core.approvals.resolution import DENIED_BEFORE
 from safetyd.core.approvals.suggestions import TEXT_CHARS
-from safetyd.core.daily_report.day_numbers import DayNumbers, Latest, Most, Question, count, entry
+from safetyd.core.daily_report.day_numbers import (
+    DayNumbers,
+    Latest,
+    Most,
+    PersonNumbers,
+    Question,
+    count,
+    entry,
+)
 from safetyd.core.daily_report.recent_entries import RecentEntries
 from safetyd.core.events.decision_events import Decided
 from safetyd.core.events.guard_events import Paused
 from safetyd.core.events.request_events import Answered, Cancelled, Expired, Superseded
-from safetyd.core.messages.proposal import Proposal
 from safetyd.core.messages.verdict import Verdict, all_of
 from safetyd.core.policy import Policy
 from safetyd.core.shell.command_reader import CommandReader
@@ -75,10 +83,17 @@ class AskedPeople:
         day.timed, day.took_ms = day.timed + 1, day.took_ms + took_ms
         day.longest_ms += Most(took_ms)
         count(day.within, span_of(took.total_seconds()))
+        person = entry(day.people, event.by, PersonNumbers)
+        person.answers, person.took_ms = person.answers + 1, person.took_ms + took_ms
         question = _counted(asked, day)
         question.approved, question.denied = question.approved + yes, question.denied + (not yes)
         if (stated := day.stated_by(asked.question.agent, asked.confidence)) is not None:
             stated.approved, stated.denied = stated.approved + yes, stated.denied + (not yes)
+
+    def blocked(self, event: Decided, day: DayNumbers) -> None:
+        """Count a proposal that was denied like an earlier one, without a new request."""
+        if any(verdict.rule == DENIED_BEFORE for verdict in event.verdicts):
+            _counted(AskedRequest(event.at, self._question(event)), day).again += 1
 
     def expired(self, event: Expired, day: DayNumbers) -> None:
         for id_ in event.request_ids:
@@ -115,24 +130,26 @@ class AskedPeople:
         kind = self._kinds.of(proposal)
         text = None
         if says_all(proposal) and len(proposal.text) <= TEXT_CHARS:
-            text = self._shaped(proposal, self._kinds)
+            text = self._commands(self._kinds).shaped(proposal).text
+        lifted = [each for each in event.verdicts if each.rule != DENIED_BEFORE]
         return Question(
             agent=event.agent,
             type=event.type,
             project=proposal.project,
             text=text,
             program=unknown_program(event),
-            rules=tuple(sorted({rule for each in event.verdicts for rule in _rules(each)})),
-            remedy=all_of(each.remedy for each in event.verdicts),
+            rules=tuple(sorted({rule for each in lifted for rule in _rules(each)})),
+            remedy=all_of(each.remedy for each in lifted),
             human=kind.human,
             raised=kind.raised,
+            check=self._commands(self._kinds).check_for(proposal),
         )
 
-    def _shaped(self, proposal: Proposal, kinds: Kinds) -> str:
-        """Return the shape of a proposal's text. Create the command reader on first use."""
+    def _commands(self, kinds: Kinds) -> CommandReader:
+        """Return the command reader. Create it on first use."""
         if self._reader is None:
             self._reader = self._policy.reader(kinds)
-        return self._reader.shaped(proposal).text
+        return self._reader
 
 
 def span_of(seconds: float) -> int:

@@ -119,6 +119,24 @@ class Stated(Addable, kw_only=True):
         return self.succeeded + self.approved
 
 
+class PersonNumbers(Addable, kw_only=True):
+    """The messages to one recipient, and the answers of the operator with this name."""
+
+    messages: int = 0
+    channels: dict[str, int] = {}
+    hours: dict[int, int] = {}  # by local hour
+    worst_hour: Most = Most()  # most messages within 60 minutes
+    at_night: int = 0  # messages in quiet hours
+    could_wait: int = 0  # how many of these were not urgent
+    entries: int = 0  # requests, alerts and summaries in the messages
+    repeats: int = 0  # entries that the person had read shortly before
+    echoes: int = 0  # messages that said only what another channel had just said
+    only_reminders: int = 0
+    only_summaries: int = 0
+    answers: int = 0
+    took_ms: int = 0
+
+
 class Question(msgspec.Struct, kw_only=True):
     """A question to operators. Requests of the same kind ask the same question."""
 
@@ -131,10 +149,12 @@ class Question(msgspec.Struct, kw_only=True):
     remedy: str = ""  # completes "allowed ..."
     human: bool = False  # it contacts a person, which always needs approval
     raised: bool = False  # the agent rated it as more dangerous than its type
+    check: str = ""  # a check of the project that would cover the command
     asked: int = 0
     approved: int = 0
     denied: int = 0
     unanswered: int = 0
+    again: int = 0  # proposed again after a denial, and denied without a new request
 
     def __add__(self, other: Self) -> Self:
         return msgspec.structs.replace(
@@ -143,6 +163,7 @@ class Question(msgspec.Struct, kw_only=True):
             approved=self.approved + other.approved,
             denied=self.denied + other.denied,
             unanswered=self.unanswered + other.unanswered,
+            again=self.again + other.again,
         )
 
 
@@ -211,6 +232,7 @@ class DayNumbers(Addable, kw_only=True):
     lost: dict[str, int] = {}  # undelivered requests and notes, by id
     told_after_all: dict[str, int] = {}
     questions: dict[str, Question] = {}
+    people: dict[str, PersonNumbers] = {}  # by recipient
     calibration: dict[str, dict[int, Stated]] = {}  # by agent and bin
 
     @property

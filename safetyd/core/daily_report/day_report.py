@@ -30,11 +30,13 @@ from safetyd.core.daily_report.day_numbers import (
     BudgetUse,
     DayNumbers,
     HourNumbers,
+    PersonNumbers,
     Stated,
     shown,
     times,
 )
 from safetyd.core.daily_report.spared_questions import RepeatedQuestion, repeated
+from safetyd.core.daily_report.sparing_changes import SparingChange, changes
 from safetyd.core.messages.money import dollars, nano, usd
 from safetyd.core.policy import Policy
 from safetyd.core.text.time_words import duration, exact
@@ -49,6 +51,7 @@ OTHERS: Final = "all others"
 ALL: Final = "all agents"
 NOTHING: Final = "-"
 SEVERITIES: Final = ("critical", "high", "medium", "low")
+SPARING: Final = "Changes that would have spared the most"
 CALIBRATION: Final = "Calibration: success rate by stated confidence"
 
 Snapshots = Literal["OK", "MISSING", "none"]
@@ -305,6 +308,94 @@ class PeoplePart(msgspec.Struct, frozen=True, kw_only=True):
         yield "Messages sent", f"{self.messages:,}{untold}"
 
 
+class PersonRow(msgspec.Struct, frozen=True, kw_only=True):
+    """The messages to one recipient, and the answers of the operator with the same name."""
+
+    name: str  # The recipient or operator.
+    messages: int  # How many messages arrived.
+    channels: dict[str, int]  # Messages by channel.
+    worst_hour: int  # Most messages within an hour.
+    at_night: int  # Messages in quiet hours.
+    could_wait: int  # Messages in quiet hours that were not urgent.
+    entries: int  # Requests, alerts and summaries in the messages.
+    repeats: int  # Entries about something that the person had read shortly before.
+    answers: int  # Answers to requests.
+    average_s: float | None  # How long an answer took on average.
+
+    @classmethod
+    def of(cls, name: str, person: PersonNumbers) -> Self:
+        return shown(
+            cls,
+            person,
+            name=name,
+            channels=dict(_most(person.channels, SHOWN_AGENTS)),
+            worst_hour=person.worst_hour.value,
+            average_s=round(person.took_ms / person.answers / 1000, 3) if person.answers else None,
+        )
+
+    def __str__(self) -> str:
+        parts = [f"{self.messages:,} ({_counted(self.channels)})"] if self.messages else []
+        if self.worst_hour > 1:
+            parts.append(f"at most {self.worst_hour:,} in an hour")
+        if self.at_night:
+            parts.append(f"{self.at_night:,} in quiet hours")
+        if self.average_s is not None:
+            parts.append(f"{self.answers:,} answered in {exact(self.average_s)} on average")
+        return ", ".join(parts)
+
+
+class MessagesPart(msgspec.Struct, frozen=True, kw_only=True):
+    """What the day was like for the people who got messages."""
+
+    people: tuple[PersonRow, ...] = ()  # Those with the most messages first.
+    hours: tuple[int, ...] = (0,) * HOURS  # Messages by local hour.
+    messages: int = 0  # How many messages arrived.
+    worst_hour: int = 0  # Most messages to one person within an hour.
+    at_night: int = 0  # Messages in quiet hours.
+    could_wait: int = 0  # Messages in quiet hours that were not urgent.
+    entries: int = 0  # Requests, alerts and summaries in the messages.
+    repeats: int = 0  # Entries about something that the person had read shortly before.
+
+    @classmethod
+    def of(cls, numbers: DayNumbers) -> Self:
+        people = [PersonRow.of(name, person) for name, person in numbers.people.items()]
+        people.sort(key=lambda row: (-row.messages, -row.answers, row.name))
+        hours = [person.hours for person in numbers.people.values()]
+        return cls(
+            people=tuple(people[:SHOWN_AGENTS]),
+            hours=tuple(sum(one.get(number, 0) for one in hours) for number in range(HOURS)),
+            messages=sum(row.messages for row in people),
+            worst_hour=max((row.worst_hour for row in people), default=0),
+            at_night=sum(row.at_night for row in people),
+            could_wait=sum(row.could_wait for row in people),
+            entries=sum(row.entries for row in people),
+            repeats=sum(row.repeats for row in people),
+        )
+
+    @property
+    def says(self) -> str:
+        """Return the day in one line."""
+        if not self.messages:
+            return "none"
+        parts = [f"{self.messages:,}, at most {self.worst_hour:,} to one person in an hour"]
+        if self.at_night:
+            parts.append(f"{self.at_night:,} in quiet hours")
+        if self.repeats:
+            parts.append(f"{self.repeats:,} of {self.entries:,} entries repeated")
+        return ", ".join(parts)
+
+    def lines(self, _today: Today) -> Lines:
+        yield "Messages", self.says
+        yield from (
+            (f"{'To' if row.messages else 'By'} {row.name}", str(row)) for row in self.people
+        )
+        by_hour = (f"{number:02}h {count:,}" for number, count in enumerate(self.hours) if count)
+        if self.messages:
+            yield "By hour", ", ".join(by_hour)
+        if self.could_wait:
+            yield "In quiet hours but not urgent", f"{self.could_wait:,}"
+
+
 class CalibrationBin(msgspec.Struct, frozen=True, kw_only=True):
     """Actions with a stated confidence in one tenth, and how many succeeded or were approved."""
 
@@ -413,6 +504,8 @@ class DailyReport(msgspec.Struct, frozen=True, kw_only=True):
     anomalies: AnomaliesPart
     people: PeoplePart
     questions: tuple[RepeatedQuestion, ...]
+    messages: MessagesPart = MessagesPart()  # What the day was like for people.
+    changes: tuple[SparingChange, ...] = ()  # Those that would have spared the most.
     calibration: tuple[AgentCalibration, ...]  # All agents together first, then single agents.
     hours: tuple[HourRow, ...]
     days: tuple[DayRow, ...] = ()  # One row for each day; empty if the report is about one day.
@@ -445,6 +538,7 @@ class DailyReport(msgspec.Struct, frozen=True, kw_only=True):
             ("Layer 4: Human Override", self.override),
             ("Layer 5: Anomaly Detection", self.anomalies),
             ("People", self.people),
+            ("Messages", self.messages),
         )
         return tuple(Section(title, tuple(part.lines(self._today))) for title, part in parts)
 
@@ -500,6 +594,8 @@ def report_of_numbers(days: Mapping[date, DayNumbers], scope: ReportScope) -> Da
         override=OverridePart.of(numbers),
         anomalies=AnomaliesPart.of(numbers),
         people=PeoplePart.of(numbers),
+        messages=MessagesPart.of(numbers),
+        changes=changes(numbers, scope.policy),
         questions=repeated(numbers, Kinds(scope.policy.types, scope.policy.profile)),
         calibration=tuple(_calibration(numbers)),
         hours=tuple(_hours(numbers)),

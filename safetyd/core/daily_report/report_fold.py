@@ -23,6 +23,7 @@ from safetyd.core.daily_report.day_numbers import (
     entry,
 )
 from safetyd.core.daily_report.money_used import MoneyUsed
+from safetyd.core.daily_report.notified_people import NotifiedPeople
 from safetyd.core.daily_report.recent_entries import RecentEntries
 from safetyd.core.events.daemon_events import SafetyEvent
 from safetyd.core.events.decision_events import (
@@ -106,6 +107,7 @@ class ReportFold:
         self._zone: tzinfo = UTC
         self._seen = seen
         self._asked = AskedPeople()
+        self._notified = NotifiedPeople()
         self._money = MoneyUsed()
         self._stops: RecentEntries[str | None, Stopped] = RecentEntries(ONE_STOP)  # by agent
         self._holding: RecentEntries[tuple[str | None, str], Stopped] = RecentEntries(WEEK)
@@ -171,6 +173,7 @@ class ReportFold:
         alone_s = min(int((at - self._seen).total_seconds()), LONGEST_ALONE_S)
         if alone_s > day.without_person.value:
             day.without_person = Most(alone_s)
+        self._notified.noted(event)
         act = self._acts.get(type(event))
         if act is not None:
             act(event, day)
@@ -200,6 +203,7 @@ class ReportFold:
 
     def _configured(self, event: Configured, day: DayNumbers) -> None:
         self._asked.configured(event.policy)
+        self._notified.configured(event.policy.telling, event.policy.zone)
         self._money.configured(event.policy.budget, event.at, day)
 
     def _decided(self, event: Decided, day: DayNumbers) -> None:
@@ -224,6 +228,7 @@ class ReportFold:
         if event.decision is ASK:
             self._escalated(event, day)
         else:
+            self._asked.blocked(event, day)
             day.blocked += 1
             self._hour.blocked += 1
 
@@ -310,6 +315,9 @@ class ReportFold:
 
     def _arrived(self, event: Told, day: DayNumbers) -> None:
         day.told += 1
+        due = self._messages.find(event.delivery, event.at)
+        if due is not None:
+            self._notified.arrived(due, event.at, day)
         for ref in self._refs(event):
             self._told.put(ref, event, event.at)
             if self._lost.pop(ref, event.at):
@@ -374,7 +382,8 @@ def _refused(event: Refused, day: DayNumbers) -> None:
 
 def _intervened(event: Granted | GrantRevoked | Cancelled | RolledBack, day: DayNumbers) -> None:
     """Count an operator's intervention other than an answer."""
-    if event.by not in _NO_PERSON:
+    follows = isinstance(event, GrantRevoked) and event.request_id
+    if event.by not in _NO_PERSON and not follows:
         count(day.interventions, str(type(event).__struct_config__.tag))
 
 

@@ -10,11 +10,12 @@ import msgspec
 
 from safetyd.core.action_types import Kinds
 from safetyd.core.approvals.grant_hints import may_be_named
-from safetyd.core.approvals.suggestions import TABLE, Count, suggestion_of
+from safetyd.core.approvals.suggestions import TABLE, Count, forbidding, suggestion_of
 from safetyd.core.daily_report.day_numbers import DayNumbers, Question, shown, times
 from safetyd.core.shell.shape import in_words, pattern
 
 REPEATED: Final = 2
+DENIED_OFTEN: Final = 3  # denials, by operators or because of an earlier one
 SHOWN: Final = 10
 MAX_USES: Final = 20  # number of uses of a suggested grant
 
@@ -41,6 +42,7 @@ class RepeatedQuestion(msgspec.Struct, frozen=True, kw_only=True):
     approved: int
     denied: int
     unanswered: int
+    again: int = 0  # Denied like an earlier request, without a new one.
     spared_by: SparedBy = ""
     spared: str = ""
 
@@ -59,19 +61,20 @@ class RepeatedQuestion(msgspec.Struct, frozen=True, kw_only=True):
             (self.unanswered, "expired"),
         )
         ended = ", ".join(f"{number:,} {how}" for number, how in answers if number)
-        said = f"requested {times(self.asked)}: {ended or 'not answered yet'}"
+        again = f", and {times(self.again)} again after a denial" if self.again else ""
+        said = f"requested {times(self.asked)}: {ended or 'not answered yet'}{again}"
         return f"{said}; {_SPARED[self.spared_by]}:" if self.spared_by else said
 
 
 def repeated(numbers: DayNumbers, kinds: Kinds) -> tuple[RepeatedQuestion, ...]:
     """Return the most frequent requests, at most `SHOWN`."""
-    often = [each for each in numbers.questions.values() if each.asked >= REPEATED]
-    often.sort(key=lambda each: (-each.asked, each.agent, each.type, each.text or ""))
+    often = [each for each in numbers.questions.values() if each.asked + each.again >= REPEATED]
+    often.sort(key=lambda each: (-each.asked - each.again, each.agent, each.type, each.text or ""))
     return tuple(_shown(each, kinds) for each in often[:SHOWN])
 
 
 def _shown(question: Question, kinds: Kinds) -> RepeatedQuestion:
-    by, spared = _spared(question, kinds)
+    by, spared = spared_by(question, kinds)
     return shown(
         RepeatedQuestion,
         question,
@@ -82,14 +85,30 @@ def _shown(question: Question, kinds: Kinds) -> RepeatedQuestion:
     )
 
 
-def _spared(question: Question, kinds: Kinds) -> tuple[SparedBy, str]:
+def spared_by(question: Question, kinds: Kinds) -> tuple[SparedBy, str]:
+    """Return how requests could have been avoided, and the command or setting for it."""
     if question.human:
         return "", ""
     if (suggested := _suggested(question, kinds)) is not None:
         return "rule", suggested
+    if is_denied_often(question):
+        return "rule", _forbidding(question)
     if question.denied == 0 and (command := _grant(question)):
         return "grant", command
     return ("remedy", question.remedy) if question.remedy else ("", "")
+
+
+def is_denied_often(question: Question) -> bool:
+    """Return whether a rule should forbid an action: it was denied often and never approved."""
+    often = question.denied + question.again >= DENIED_OFTEN
+    return often and not question.approved and not question.human
+
+
+def _forbidding(question: Question) -> str:
+    """Return a rule that blocks what was denied: the text if it is known, else the type."""
+    asked = Count(question.agent, question.type, question.project, question.text)
+    denied = question.denied + question.again
+    return forbidding(asked, f"denied {times(denied)} and never approved").toml
 
 
 def _suggested(question: Question, kinds: Kinds) -> str | None:

@@ -8,11 +8,13 @@ from functools import partial
 from typing import Final
 
 import msgspec
+from msgspec import UNSET
 
 from safetyd.core.actor import Actor, Handler, counts
 from safetyd.core.approvals.final_decisions import Conclusion, conclusions
 from safetyd.core.approvals.grant_hints import worded
 from safetyd.core.approvals.program_memory import remembered
+from safetyd.core.approvals.reachability import Reachability
 from safetyd.core.approvals.request import Request
 from safetyd.core.approvals.resolution import RequestResolution, asked_for, unlifted
 from safetyd.core.engine.engine_state import SCHEMA, Checkpoint, EngineState
@@ -140,7 +142,7 @@ class Engine(EngineState):
             self.grants,
             self.guards,
             policy.approvals,
-            policy.telling,
+            Reachability(policy.telling, self.on_call),
             partial(remembered, reader=self.reader, hours=policy.host_rules.remember_programs_h),
         )
         self._listeners = _listeners(self._actors)
@@ -224,7 +226,7 @@ class Engine(EngineState):
         """
         if request is None or not request.pending:
             return self.recall.find(proposed)
-        return None if request is replaced else self._pending(request, proposed.id)
+        return None if request is replaced else self._pending(request, proposed)
 
     def _stands(self, known: Decision, proposed: Proposed, request: Request | None) -> bool:
         """Return whether an earlier decision can be repeated.
@@ -239,12 +241,16 @@ class Engine(EngineState):
             return not self._is_over(known)
         return request.state != "approved" or request.used == proposed.id
 
-    def _pending(self, request: Request, id_: str) -> Decision:
+    def _pending(self, request: Request, proposed: Proposed) -> Decision:
         """Return the decision on a repeated pending proposal.
 
         Its cause is `undeliverable` if no channel can deliver the request.
         """
-        answer = msgspec.structs.replace(self.recall.answer(request.asked), id=id_)
+        answer = msgspec.structs.replace(
+            self.recall.answer(request.asked), id=proposed.id, expires_at=request.deadline
+        )
+        if answer.reachable_from and answer.reachable_from <= proposed.at:
+            answer = msgspec.structs.replace(answer, reachable_from=UNSET)
         answer = self._in_own_words(answer, request)
         if not self.outbox.undeliverable(request.id):
             return answer

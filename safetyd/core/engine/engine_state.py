@@ -7,6 +7,7 @@ import msgspec
 
 from safetyd.core.action_types import Kind
 from safetyd.core.actor import Actor, Guard
+from safetyd.core.approvals.approved_shapes import ApprovedShapes
 from safetyd.core.approvals.grants import Grants
 from safetyd.core.approvals.program_memory import ProgramMemory
 from safetyd.core.approvals.queue import Approvals
@@ -105,6 +106,7 @@ class EngineState:
         self.approvals = Approvals(policy.approvals)
         self.grants = Grants(self.reader)
         self.past_answers = PastAnswers(self.approvals, self.reader)
+        self.approved_shapes = ApprovedShapes(self.approvals, self.grants, self.reader)
         self.on_call = OnCall(policy.rota or RotaPolicy())
         self.outbox = Outbox(policy.telling, self.approvals, self.guards.keys.keyless)
         self.records = records(self.sessions, self.actions, self.approvals, self.guards, policy)
@@ -119,6 +121,7 @@ class EngineState:
             self.grants,
             ProgramMemory(self.approvals, self.grants),
             self.past_answers,
+            self.approved_shapes,
             self.on_call,
             self.outbox,
             *self.records,

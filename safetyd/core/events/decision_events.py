@@ -11,6 +11,9 @@ from safetyd.core.messages.telemetry import AnyTelemetry
 from safetyd.core.messages.transcript import Transcript
 from safetyd.core.messages.verdict import Cause, Severity, Verdict
 
+# The rule that set a deadline. It is empty in older journals.
+DeadlineRule = Literal["", "stated", "waiting", "queued", "urgent", "longest", "renewed"]
+
 
 class Proposed(Event, kw_only=True, tag="proposed"):
     """An agent proposes an action. The journal stores this as part of the `Decided` event."""
@@ -46,6 +49,9 @@ class Asking(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=
     action: bytes  # The key of the action, computed before secrets are masked.
     urgency: Urgency = "normal"
     deadline: datetime | None = None
+    rule: DeadlineRule = ""  # The rule that set the deadline.
+    # When somebody who may answer can be notified, if nobody can be now.
+    reachable_from: datetime | None = None
     joins: bool = False  # True: the request was already open.
     # True: this proposal waits for the answer, and the request now belongs to it.
     takes_over: bool = False

@@ -6,6 +6,8 @@ Events that are not `lasting` follow from journalled events; a replay creates th
 from datetime import datetime
 from typing import Literal
 
+import msgspec
+
 from safetyd.core.events.decision_events import Decided
 from safetyd.core.events.event import Event
 from safetyd.core.messages.binding import Seen
@@ -44,6 +46,8 @@ class Expired(Event, kw_only=True, tag="expired"):
     """Nobody answered in time."""
 
     request_ids: tuple[str, ...]
+    # For each request, the rule that closed it and how to ask again. Empty in older journals.
+    reasons: tuple[str, ...] = ()
 
 
 class EscalationDenied(Event, kw_only=True, tag="escalation_denied"):
@@ -101,6 +105,15 @@ class Lapsed(Event, kw_only=True, tag="lapsed"):
     request_ids: tuple[str, ...]
 
 
+class Learned(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The past answers that a grant was suggested for. A denial of the shape ends the grant."""
+
+    suggestion: str  # The id of the suggestion.
+    shape: str  # The command with placeholders for parts that may differ.
+    approved: int  # How many requests were approved, and since when.
+    since: datetime
+
+
 class Granted(Event, kw_only=True, omit_defaults=True, tag="granted"):
     """An operator approved a kind of action in advance, for a limited time.
 
@@ -129,6 +142,7 @@ class Granted(Event, kw_only=True, omit_defaults=True, tag="granted"):
     program: str = ""
     session: str | None = None  # The only session in which the grant applies.
     folder: str = ""  # The only project folder in which it applies, for coding agents.
+    learned: Learned | None = None  # Set if it was suggested after many approvals.
 
     @property
     def wide(self) -> bool:
@@ -147,10 +161,13 @@ class GrantUsed(Event, kw_only=True, omit_defaults=True, tag="grant_used"):
 
 
 class GrantRevoked(Event, kw_only=True, omit_defaults=True, tag="grant_revoked"):
+    """An operator revoked a grant, or denied a request like those that it was suggested for."""
+
     grant: str
     agent: str
     by: str
     reason: str = ""
+    request_id: str = ""  # The denied request that ended the grant.
 
 
 class GrantEnded(Event, kw_only=True, tag="grant_ended"):

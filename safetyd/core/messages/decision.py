@@ -44,6 +44,9 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     digest: str = ""  # The SHA-256 digest of the content of the proposal.
     claim_required: bool = False  # True: claim the action before you start it.
     expires_at: datetime | None = None  # When the permission or the pending request expires.
+    # When somebody who may answer the request can be notified, if nobody can be now. If this is not
+    # before `expires_at`, it is useless to wait.
+    reachable_from: datetime | UnsetType = UNSET
     mode: str = ""  # The mode of the daemon, such as production.
     policy: str = ""  # The digest of the rules in force.
     # The number of the decision in the journal. Null for refusals that are only counted.
@@ -55,6 +58,12 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def allowed(self) -> bool:
         return self.decision is Severity.ALLOW
+
+    def answerable_within(self, wait_s: float) -> bool:
+        """Return whether somebody who may answer can be notified within seconds of the decision."""
+        if not self.reachable_from or self.at is None:
+            return True
+        return (self.reachable_from - self.at).total_seconds() < wait_s
 
     def __bool__(self) -> bool:
         raise TypeError("a Decision has no truth value: use its `allowed` property")

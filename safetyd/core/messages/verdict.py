@@ -32,6 +32,7 @@ Cause = Literal[
     "human_denied",
     "expired_no_response",
     "undeliverable",
+    "unreachable",
     "cancelled",
     "superseded",
     "conflict",

@@ -71,9 +71,11 @@ class CommandReader:
         if how != "patterns":
             # Import it here, because it is slow and only processes that analyse commands need it.
             from safetyd.core.shell.code.sql_code import only_queries  # noqa: PLC0415
+            from safetyd.core.shell.declared_checks import known_begin  # noqa: PLC0415
             from safetyd.core.shell.judge import read  # noqa: PLC0415
 
             self._judge = read
+            self._known_begin = known_begin
             self._only_queries = only_queries
             self._table = shipped().with_rows(config.programs)
         self._projects = projects
@@ -150,6 +152,17 @@ class CommandReader:
         if not self.reads(self.kinds.of(proposal), proposal):
             return proposal
         return replace(proposal, text=self.reading(proposal).shape)
+
+    def check_for(self, proposal: Proposal) -> str:
+        """Return a check of its project that would cover a command, such as `pytest`."""
+        project = self._projects.get(proposal.project or "")
+        if project is None or not project.root or not self.reads(self.kinds.of(proposal), proposal):
+            return ""
+        assert self._table is not None  # noqa: S101 - `reads` is only true with a table
+        check = self._known_begin(proposal.text, self._table)
+        where = project_of(project.root, proposal.cwd or "")
+        found = self._judge(proposal.text, self._table, where, (check,)) if check else None
+        return check if found is not None and found.effect is Effect.READ else ""
 
     def _read(self, proposal: Proposal) -> "Reading":
         assert self._table is not None  # noqa: S101 - callers check `reads` first

@@ -18,6 +18,7 @@ from safetyd.core.shell.words import Word
 
 Coverage = Literal["", "exact", "extended"]
 
+_LONGEST_BEGIN: Final = 3  # words
 _OTHERS: Final = CheckRow(begins=("",), options=("others",), arguments="paths")
 _EXACT: Final = CheckRow(begins=("",))
 _VARIABLES: Final = "check_variables"
@@ -190,6 +191,10 @@ class Additions:
         # The next word may be the value of the last one.
         return None if last.startswith("-") and last not in following.options.flags else following
 
+    def lists(self, words: tuple[str, ...]) -> bool:
+        """Return True if the table has a row for a check."""
+        return next(self._rows(words), None) is not None
+
     def _without_runner(self, words: tuple[str, ...]) -> tuple[str, ...]:
         found = (each for each in self._runners if words[: len(each)] == each)
         return words[len(next(found, ())) :]
@@ -270,6 +275,13 @@ def _words(check: str) -> tuple[str, ...]:
 def _matches(check: str, text: str, inside: Inside) -> bool:
     shape = _SHAPES.get(check)
     return text == check if shape is None else shape(text, inside)
+
+
+def known_begin(text: str, table: Table) -> str:
+    """Return the beginning of a command that would be a check with known additions, if any."""
+    words, known = tuple(text.split()), Additions(table)
+    begins = (words[:size] for size in range(1, min(len(words), _LONGEST_BEGIN) + 1))
+    return next((" ".join(begin) for begin in begins if known.lists(begin)), "")
 
 
 def _is_begin(begins: Sequence[str], given: Sequence[str]) -> bool:

@@ -7,7 +7,7 @@ replaced.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import Final
 
 from safetyd.core.shell import places
@@ -89,6 +89,49 @@ def pattern(shape: str) -> str:
     """Return an ASCII pattern that matches exactly the commands of a shape."""
     parts = _BLANK.split(shape)
     return f"(?-i)^{''.join(_PATTERNS.get(part) or literally(part) for part in parts)}$"
+
+
+def narrowed(shape: str, texts: Sequence[str], data: Container[str]) -> str:
+    """Return an ASCII pattern for commands of a shape whose blanks resemble those of `texts`.
+
+    If all paths in a blank are `data`, a path must be in the folder and have the extension of one
+    of them. Otherwise it must be one of them. A number has at most as many digits. A blank that is
+    the same in all texts is literal.
+    """
+    parts = _BLANK.split(shape)
+    groups = (f"({_PATTERNS[part]})" if part in _PATTERNS else re.escape(part) for part in parts)
+    match = re.compile("".join(groups), re.ASCII).fullmatch
+    values = zip(*(found.groups() for text in texts if (found := match(text))), strict=True)
+    like = [_like(kind, seen, data) for kind, seen in zip(parts[1::2], values, strict=False)]
+    if len(like) < len(parts) // 2:  # a value that its placeholder does not match, such as `.x/a`
+        return exactly(texts)
+    blank = iter(like)
+    return f"(?-i)^{''.join(next(blank) if p in _PATTERNS else literally(p) for p in parts)}$"
+
+
+def exactly(texts: Sequence[str]) -> str:
+    """Return an ASCII pattern that matches only these texts."""
+    return f"(?-i)^(?:{'|'.join(map(literally, texts))})$"
+
+
+def _like(kind: str, seen: Sequence[str], data: Container[str]) -> str:
+    """Return a pattern for values like those of a blank."""
+    if len(set(seen)) == 1:
+        return literally(seen[0])
+    if kind == NUMBER:
+        return f"[0-9]{{1,{max(map(len, seen))}}}"
+    if kind == MESSAGE:
+        return _PATTERNS[MESSAGE]
+    named = map(_beside if all(path in data for path in seen) else literally, seen)
+    return f"(?:{'|'.join(dict.fromkeys(named))})"
+
+
+def _beside(path: str) -> str:
+    """Return a pattern for files in the folder of a path, with its extension."""
+    folder, slash, name = path.rpartition("/")
+    _, dot, extension = name.rpartition(".")
+    named = rf"\w[\w.+-]*{literally(dot + extension)}" if dot else r"\w[\w+-]*"
+    return f"{literally(folder + slash)}{named}"
 
 
 def _number(word: Word, *, known: bool) -> str:

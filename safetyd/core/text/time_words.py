@@ -4,19 +4,27 @@ A time is already in the reader's zone, unless a function says otherwise.
 """
 
 from datetime import UTC, datetime
+from math import floor
 from typing import Final
 
 _UNITS: Final = (("d", 86_400), ("h", 3600), ("min", 60))
+_DAY_S: Final = 86_400
+# Units with their seconds, and how many are shown in the next unit; `times.js` has the same.
+_ROUNDED: Final = (("s", 1, 60), ("min", 60, 60), ("h", 3600, 48))
 _MANY_MINUTES: Final = 120
 _FAR_MINUTES: Final = 48 * 60
 
 
 def duration(seconds: float) -> str:
-    """Return a duration rounded to its largest unit, such as 3 min."""
-    for unit, size in _UNITS:
-        if seconds >= size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.0f} s"
+    """Return a duration rounded to a unit, such as 3 min. Below two days, it is in hours.
+
+    Durations that differ by seconds are in the same unit, unless they are below an hour.
+    """
+    for unit, size, most in _ROUNDED:
+        count = floor(seconds / size + 0.5)
+        if count < most:
+            return f"{count} {unit}"
+    return f"{floor(seconds / _DAY_S + 0.5)} d"
 
 
 def complete(seconds: float) -> str:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from safetyd.core.daily_report.day_report import DailyReport, in_dollars, in_percent
+from safetyd.core.daily_report.day_report import SPARING, DailyReport, in_dollars, in_percent
 from safetyd.core.events.notification_events import NoteSheet, SheetRule, SheetSection
 from safetyd.core.text.visible_text import visible
 
@@ -30,6 +30,7 @@ def _markdown_lines(report: DailyReport) -> Iterator[str]:
         yield ""
         yield from (f"- {name}: {escaped(value)}" for name, value in section.lines)
     yield from _questions(report)
+    yield from _changes(report)
     for heading, rows in report.tables:
         yield from ("", f"### {heading}", "")
         yield from _table(rows)
@@ -42,6 +43,15 @@ def _questions(report: DailyReport) -> Iterator[str]:
     for question in report.questions:
         yield f"- {code(question.what)} {question.outcome}"
         yield from (f"  - {code(line)}" for line in question.spared.splitlines())
+
+
+def _changes(report: DailyReport) -> Iterator[str]:
+    if not report.changes:
+        return
+    yield from ("", f"### {SPARING}", "")
+    for change in report.changes:
+        yield f"- {escaped(change.says)}"
+        yield from (f"  - {code(line)}" for line in change.change.splitlines())
 
 
 def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -100,5 +110,6 @@ def _note_lines(report: DailyReport) -> Iterator[str]:
     yield f"Requests: {people.asked:,} new, {report.override.waiting:,} pending"
     yield f"Cost: {in_dollars(limits.cost_usd)}{left}"
     yield f"Anomalies: {report.anomalies.total:,}"
+    yield f"Messages: {report.messages.says}"
     yield ""
     yield f"Full report: {_more(report)}"

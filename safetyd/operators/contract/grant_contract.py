@@ -50,6 +50,13 @@ class GrantCommand(Command[GrantMade], GrantTerms, frozen=True, kw_only=True, ta
     via: str = "cli"
 
 
+class SuggestionCommand(Command[GrantMade], frozen=True, kw_only=True, tag="suggestion_apply"):
+    """Make a suggested grant."""
+
+    id: Annotated[str, Meta(max_length=64)]
+    via: str = "cli"
+
+
 class GrantOver(Done, frozen=True, kw_only=True):
     """`left` is how many uses remained."""
 
@@ -62,6 +69,14 @@ class RevokeCommand(Command[GrantOver], frozen=True, kw_only=True, tag="grant_re
 
     id: str
     reason: Annotated[str, Meta(max_length=2000)] = ""
+
+
+class GrantOrigin(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a grant was suggested."""
+
+    suggestion: str  # The id of the suggestion.
+    approved: int  # How many requests had been approved, and since when.
+    since: datetime  # The first of these approvals.
 
 
 class GrantRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,6 +103,8 @@ class GrantRow(msgspec.Struct, frozen=True, kw_only=True):
     via: str
     at: datetime
     request_id: str | None
+    # Why it was suggested; missing for other grants.
+    suggested: GrantOrigin | msgspec.UnsetType = msgspec.UNSET
 
 
 class GrantsAnswer(Done, frozen=True, kw_only=True):
@@ -103,6 +120,20 @@ class GrantsQuestion(Question[GrantsAnswer], frozen=True, tag="grants"):
     paths = ("/grants",)
 
 
+class SuggestedGrant(msgspec.Struct, frozen=True, kw_only=True):
+    """What a suggestion writes: a grant that ends at `until`, or at the first denial."""
+
+    agent: str
+    type: str
+    project: str | None
+    cwd: str | None  # The folder in which the actions were proposed.
+    shape: str  # The command, with descriptions of the parts that may differ.
+    text: str  # A pattern that the whole text must match.
+    rules: tuple[str, ...]  # The rules that the grant lifts.
+    uses: int
+    until: datetime
+
+
 class SuggestionRow(msgspec.Struct, frozen=True, kw_only=True):
     """A suggested rule or grant, the answers that support it, and its TOML or command."""
 
@@ -116,7 +147,9 @@ class SuggestionRow(msgspec.Struct, frozen=True, kw_only=True):
     last_at: datetime
     reason: str
     toml: str  # Empty if a grant is suggested.
-    command: str = ""  # Approves the next request of this kind with a grant.
+    command: str = ""  # Makes a suggested grant, or approves the next request with a grant.
+    id: str = ""  # The id of a suggestion that `safetyd suggestions apply` can make.
+    grant: SuggestedGrant | None = None
 
 
 class SuggestionsAnswer(Done, frozen=True, kw_only=True):

@@ -1,17 +1,24 @@
-"""Grants, and rules suggested from past answers."""
+"""Grants, and grants and rules suggested from past answers."""
 
 from datetime import datetime
 from typing import cast
 
+import msgspec
+
+from safetyd.core.approvals.approved_shapes import MONTH, USES, GrantSuggestion
 from safetyd.core.approvals.grants import Grant
 from safetyd.core.approvals.session_offers import SessionOffer, pending_like, session_offers
 from safetyd.core.approvals.suggestions import Suggestion
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
+from safetyd.core.events.request_events import Learned
 from safetyd.core.messages.money import usd
+from safetyd.core.shell.shape import in_words
 from safetyd.operators.contract.grant_contract import (
+    GrantOrigin,
     GrantRow,
     GrantsAnswer,
+    SuggestedGrant,
     SuggestionRow,
     SuggestionsAnswer,
 )
@@ -25,10 +32,14 @@ def grants(state: EngineState, moment: Moment) -> GrantsAnswer:
     return GrantsAnswer(ok=True, grants=rows, left_out=len(live) - len(rows))
 
 
-def suggestions(state: EngineState, _moment: Moment) -> SuggestionsAnswer:
-    """Return suggested rules with the answers that support them."""
+def suggestions(state: EngineState, moment: Moment) -> SuggestionsAnswer:
+    """Return suggested grants and rules with the answers that support them."""
+    grants = state.approved_shapes.suggestions(moment.at)
+    same = {one.approvals.same for one in grants}
     taken = [rule.name for rule in state.policy.rules.custom]
-    found = [_suggestion(one) for one in state.past_answers.suggestions(taken)]
+    rules = state.past_answers.suggestions(taken)
+    found = [_suggested_grant(one, moment) for one in grants]
+    found += [_suggestion(one) for one in rules if one.answers.same not in same]
     found += [_offer(state, one) for one in session_offers(state.approvals, state.reader)]
     rows = fitting(found)
     return SuggestionsAnswer(ok=True, suggestions=rows, left_out=len(found) - len(rows))
@@ -58,6 +69,42 @@ def _grant(grant: Grant) -> GrantRow:
         via=made.via,
         at=made.at,
         request_id=made.request_id or None,
+        suggested=_origin(made.learned) if made.learned else msgspec.UNSET,
+    )
+
+
+def _origin(learned: Learned) -> GrantOrigin:
+    return GrantOrigin(
+        suggestion=learned.suggestion, approved=learned.approved, since=learned.since
+    )
+
+
+def _suggested_grant(found: GrantSuggestion, moment: Moment) -> SuggestionRow:
+    known, learned = found.approvals, found.learned
+    return SuggestionRow(
+        then="grant",
+        agent=known.agent,
+        type=known.type,
+        project=known.project,
+        approved=learned.approved,
+        denied=0,
+        first_at=learned.since,
+        last_at=known.approved[-1],
+        reason=f"approved {learned.approved} times and never denied",
+        toml="",
+        command=f"safetyd suggestions apply {found.id}",
+        id=found.id,
+        grant=SuggestedGrant(
+            agent=known.agent,
+            type=known.type,
+            project=known.project,
+            cwd=known.cwd,
+            shape=in_words(known.shape),
+            text=found.text,
+            rules=known.rules,
+            uses=USES,
+            until=moment.at + MONTH,
+        ),
     )
 
 

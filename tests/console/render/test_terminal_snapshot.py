@@ -220,10 +220,22 @@ def _grants() -> Iterator[tuple[str, str]]:
         "max_usd": 2.0,
     }
     yield "grants", grants.grants({"grants": [grant, full], "left_out": 1})
+    learned = {**grant, "suggested": {"suggestion": "sug_1", "approved": 12, "since": AT}}
+    yield "grants, suggested", grants.grants({"grants": [learned]})
     yield "grants, none", grants.grants({})
     rule = {"agent": "code", "type": "run_shell", "project": "shop", "reason": "approved 5 times"}
     rule |= {"first_at": AT, "last_at": AT, "toml": "[rules]\nallow = true"}
     yield "suggestions", grants.suggestions({"suggestions": [rule], "left_out": 2})
+    terms: Part = {"agent": "code", "type": "run_shell", "project": "shop", "cwd": "/srv/shop"}
+    terms |= {"shape": "touch <a path in the project>", "text": "^touch src/x$"}
+    terms |= {"rules": ["classify.high"], "uses": 1000, "until": AT}
+    granting = {**rule, "toml": "", "id": "sug_1", "approved": 12, "grant": terms}
+    granting |= {"command": "safetyd suggestions apply sug_1"}
+    bare = {**granting, "grant": {**terms, "project": None, "cwd": None}}
+    offer = {**rule, "toml": "", "command": "safetyd approve ID --grant --for 8h"}
+    several = {"suggestions": [granting, bare, rule, offer]}
+    yield "suggestions of every kind", grants.suggestions(several)
+    yield "a suggestion to apply", grants.to_apply(granting)
     yield "suggestions, none", grants.suggestions({})
     offers: tuple[Part, ...] = (
         {},

@@ -165,3 +165,72 @@ def test_a_grant_by_which_any_words_pass_is_called_wide_wherever_one_looks(daemo
     assert row["id"] in doctor.partition("grants ")[2]
     told(daemon, "grant", "revoke", row["id"])
     assert row["id"] not in told(daemon, "status").stdout
+
+
+def restarts(daemon: RunningDaemon, agent: str) -> str:
+    """Approve one action ten times. Return the number of the suggestion."""
+    check = ("check", agent, "modify_config", "--text", "limit = 3", "--json")
+    for _ in range(10):
+        request_id = json.loads(told(daemon, *check).stdout)["request_id"]
+        assert told(daemon, "approve", request_id).returncode == 0
+        assert told(daemon, *check).returncode == 0
+    rows = json.loads(told(daemon, "suggestions", "--json").stdout)["suggestions"]
+    return next(str(number) for number, row in enumerate(rows, 1) if row["agent"] == agent)
+
+
+@pytest.mark.req("S3.61")
+def test_a_suggested_grant_is_shown_and_made_once_it_is_confirmed(daemon):
+    number = restarts(daemon, "tuner")
+    check = ("check", "tuner", "modify_config", "--text", "limit = 3")
+
+    unconfirmed = told(daemon, "suggestions", "apply", number)
+    assert unconfirmed.returncode == 1
+    assert "A grant for tuner: modify_config, approved 10 times" in unconfirmed.stdout
+    assert "text (?-i)^(?:limit = 3)$" in " ".join(unconfirmed.stdout.split())
+    assert "confirm with --yes" in unconfirmed.stderr
+    assert listed(daemon, "tuner") == []
+
+    made = told(daemon, "suggestions", "apply", number, "--yes", "--json")
+    (row,) = listed(daemon, "tuner")
+    assert json.loads(made.stdout)["id"] == row["id"]
+    assert "A grant for tuner" in made.stderr
+    assert told(daemon, *check).returncode == 0
+    assert "after 10 approvals since" in told(daemon, "grants").stdout
+
+    # A denial in another folder is about the same shape.
+    other = told(daemon, "propose", "tuner", stdin=PROPOSAL)
+    assert told(daemon, "deny", json.loads(other.stdout)["request_id"]).returncode == 0
+    assert listed(daemon, "tuner") == []
+    assert told(daemon, *check).returncode == 3
+
+
+PROPOSAL = '{"id":"t1","type":"modify_config","text":"limit = 3","cwd":"/srv"}'
+
+
+def test_a_suggestion_without_a_number_or_without_a_grant_cannot_be_applied(daemon):
+    for number in range(5):
+        stdin = json.dumps({"id": f"d{number}", "type": "deploy", "text": f"v{number}"})
+        asked = told(daemon, "propose", "denied", stdin=stdin)
+        told(daemon, "deny", json.loads(asked.stdout)["request_id"])
+    rows = json.loads(told(daemon, "suggestions", "--json").stdout)["suggestions"]
+    number = next(n for n, row in enumerate(rows, 1) if row["agent"] == "denied")
+
+    unknown = told(daemon, "suggestions", "apply", "99", "--yes")
+    rule = told(daemon, "suggestions", "apply", str(number), "--yes")
+
+    assert (unknown.returncode, rule.returncode) == (1, 1)
+    assert "there is no suggestion '99'" in unknown.stderr
+    assert "add it to the configuration" in rule.stderr
+
+
+def test_an_observer_sees_suggestions_and_cannot_apply_them(daemon):
+    number = restarts(daemon, "watched")
+    told(daemon, "operator", "add", "olga", "--observer")
+
+    shown = told(daemon, "suggestions", "--operator", "olga")
+    refused = told(daemon, "suggestions", "apply", number, "--yes", "--operator", "olga")
+
+    assert "watched: modify_config" in shown.stdout
+    assert refused.returncode != 0
+    assert "olga is not allowed to do that" in refused.stderr
+    assert listed(daemon, "watched") == []

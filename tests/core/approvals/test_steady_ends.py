@@ -5,7 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from safetyd.core.approvals.request import MAX_ASKED_S, ApprovalsConfig
+from safetyd.core.approvals.request import ApprovalsConfig
+from safetyd.core.approvals.request_deadline import MAX_RISKY_S
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.daemon_events import ClockStepped
 from safetyd.core.events.decision_events import Proposed
@@ -110,7 +111,7 @@ def test_what_is_put_off_is_longer_by_both_clocks() -> None:
         queue.happens(Deferred(at=at(60), t=60.0, request_id=ref, by="bob", until=at(360)))
 
     assert queue.request(asked.request_id).ends_t == 600 + 300
-    assert queue.request(long.request_id).ends_t == MAX_ASKED_S + 300
+    assert queue.request(long.request_id).ends_t == MAX_RISKY_S + 300
 
 
 def test_a_request_of_an_older_checkpoint_ends_by_the_wall_clock() -> None:

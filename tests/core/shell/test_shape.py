@@ -1,13 +1,14 @@
 """A shape is the text of a command, with placeholders for parts that may vary."""
 
 import pytest
+import re2
 from hypothesis import given
 from hypothesis import strategies as st
 
 from safetyd.core.shell import judge, programs
 from safetyd.core.shell.places import Project
 from safetyd.core.shell.reading import Blank
-from safetyd.core.shell.shape import filled, in_words
+from safetyd.core.shell.shape import filled, in_words, narrowed
 
 TABLE = programs.shipped()
 PATH, NUMBER, MESSAGE = "<a path in the project>", "<a number>", "<a message>"
@@ -96,3 +97,41 @@ def test_a_different_program_option_host_outside_path_or_redirection_changes_the
 
 def test_the_first_of_two_overlapping_blanks_is_replaced() -> None:
     assert filled("a bc d", [Blank(2, 4, "X"), Blank(3, 4, "Y")]) == "a X d"
+
+
+@pytest.mark.parametrize(
+    ("commands", "data", "covered", "others"),
+    [
+        (
+            ["head -n 5 a/x.log", "head -n 12 a/x.log"],
+            "",
+            ["head -n 99 a/x.log"],
+            ["head -n 100 a/x.log"],
+        ),
+        (
+            ["touch a/x.py", "touch b/y.py"],
+            "a/x.py b/y.py",
+            ["touch b/z.py"],
+            ["touch c/z.py", "touch a/.z.py", "touch a/z.sh"],
+        ),
+        (["touch a/x", "touch a/y"], "a/x a/y", ["touch a/z"], ["touch a/z.sh", "touch z"]),
+        (["touch a/x.py", "touch a/y.py"], "a/x.py", ["touch a/y.py"], ["touch a/z.py"]),
+        (
+            ["git commit -m 'a b'", "git commit -m 'c'"],
+            "",
+            ["git commit -m 'd'"],
+            ['git commit -m "$(d)"'],
+        ),
+        (["git commit -m 'a b'"] * 2, "", ["git commit -m 'a b'"], ["git commit -m 'd'"]),
+        (["touch ./x.py", "touch ./y.py"], "./x.py ./y.py", ["touch ./x.py"], ["touch ./z.py"]),
+    ],
+)
+def test_a_narrowed_shape_covers_values_like_those_seen(
+    commands: list[str], data: str, covered: list[str], others: list[str]
+) -> None:
+    (common,) = {shape(command) for command in commands}
+
+    matches = re2.compile(narrowed(common, commands, data.split())).search
+
+    assert all(map(matches, [*commands, *covered]))
+    assert not any(map(matches, others))

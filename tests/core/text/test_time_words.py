@@ -29,6 +29,11 @@ NOW = datetime(2026, 11, 2, 14, 5, 30, tzinfo=ZoneInfo("Europe/Berlin"))
         (60, "1 min", "1 min"),
         (110, "2 min", "1 min"),
         (7199, "2 h", "1 h"),
+        (3599, "1 h", "59 min"),
+        (86_400, "24 h", "1 d"),
+        (32 * 3600, "32 h", "1 d"),
+        (2 * 86_400 - 5, "2 d", "1 d"),
+        (2 * 86_400, "2 d", "2 d"),
         (86_400 * 2.9, "3 d", "2 d"),
     ],
 )
@@ -47,7 +52,7 @@ def test_an_exact_duration_is_to_the_second(seconds: float, said: str) -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "said"),
-    [(-3, "0:00"), (65.9, "1:05"), (3599.9, "59:59"), (3600, "1 h"), (86_400, "1 d")],
+    [(-3, "0:00"), (65.9, "1:05"), (3599.9, "59:59"), (3600, "1 h"), (86_400, "24 h")],
 )
 def test_the_last_hour_is_counted_down_to_the_second(seconds: float, said: str) -> None:
     assert countdown(seconds) == said

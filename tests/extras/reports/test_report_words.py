@@ -7,13 +7,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from safetyd.core.daily_report.day_numbers import DayNumbers, Question
+from safetyd.console.decisions.show_report import report_text
+from safetyd.core.daily_report.day_numbers import DayNumbers, PersonNumbers, Question
 from safetyd.core.daily_report.day_report import DailyReport, ReportScope, report_of_numbers
 from safetyd.core.policy import Policy
 from safetyd.extras.reports.day_reading import DayReading
 from safetyd.extras.reports.report_maker import ReportDays, report_of
 from safetyd.extras.reports.report_page import page
-from safetyd.extras.reports.report_words import markdown, note_text, note_title
+from safetyd.extras.reports.report_words import markdown, note_sheet, note_text, note_title
 from safetyd.journal.audit_reading import Rests
 from tests.core.daily_report.day_events import FIRST, SECOND
 from tests.extras.reports.audit_story import AuditFolder, rich_day
@@ -71,6 +72,7 @@ def test_a_message_has_the_colour_its_rules_and_five_numbers(rich: DailyReport) 
         "Requests: 4 new, 1 pending",
         "Cost: $5.00, $15.00 of the budget left",
         "Anomalies: 4",
+        "Messages: none",
     ]
     assert more.endswith("safetyd report --date 2026-03-01")
 
@@ -133,3 +135,17 @@ def test_words_of_agents_are_markup_in_no_form() -> None:
     assert "<script>" not in page(made)
     assert "\n## GREEN" not in markdown(made)
     assert "`x`" not in markdown(made).replace("\\`", "")
+
+
+def test_messages_and_changes_are_in_every_form() -> None:
+    people = {"alice": PersonNumbers(messages=4, channels={"email": 4}, entries=4, echoes=3)}
+    numbers = DayNumbers(events=1, people=people)
+    made = report_of_numbers({FIRST: numbers}, ReportScope(FIRST, FIRST, Policy()))
+
+    for said in (markdown(made), page(made), report_text(made)):
+        assert "Changes that would have spared the most" in said
+        assert "Use a further channel only if the first one fails (3 messages)" in said
+        assert "strategy = " in said
+        assert "4 (email 4)" in said
+    assert "\nMessages: 4, at most 0 to one person in an hour\n" in note_text(made)
+    assert "Messages" in {section.title for section in note_sheet(made).sections}

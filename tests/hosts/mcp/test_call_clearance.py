@@ -59,6 +59,36 @@ async def test_a_claim_without_an_answer_is_repeated_by_the_next_call(
     assert daemon.unread() == 0
 
 
+@pytest.mark.parametrize("wait_if_unreachable", [False, True])
+async def test_a_call_that_nobody_can_answer_in_time_waits_only_if_told_to(
+    daemon: DaemonStandIn,
+    safety: Safety,
+    wait_if_unreachable: bool,  # noqa: FBT001
+) -> None:
+    looked: list[Fields] = []
+    daemon.decide = lambda asked: [
+        asked.answer(
+            "require_confirmation",
+            status="pending",
+            request_id="req_1",
+            at="2026-03-02T01:00:00Z",
+            reachable_from="2026-03-02T07:00:00Z",
+        )
+    ]
+
+    def permit(said: Fields) -> Fields:
+        looked.append(said)
+        return {"approved": False, "cause": "human_denied", "reason": "no"}
+
+    daemon.permit = permit
+    clearance = CallClearance(safety, 3600, wait_if_unreachable=wait_if_unreachable)
+
+    decision = await clearance.decide(CALL, anyio.CancelScope())
+
+    assert len(looked) == wait_if_unreachable
+    assert decision.cause == ("human_denied" if wait_if_unreachable else "policy")
+
+
 async def test_a_call_that_is_cancelled_before_it_runs_leaves_its_claim(
     daemon: DaemonStandIn, safety: Safety
 ) -> None:

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -16,6 +17,7 @@ from safetyd.core.events.guard_events import (
     SafeModeEntered,
     Stopped,
 )
+from safetyd.core.events.notification_events import Due, Item, Told
 from safetyd.core.messages.telemetry import Heartbeat, Outcome
 from safetyd.operators.contract.status_contract import HealthCheck
 from safetyd.operators.views.request_view import MOST_NAMED
@@ -491,3 +493,22 @@ async def test_a_report_that_takes_long_is_shown_once_it_is_there(
         page = await alice.get("/report")
 
     assert "audit files for this report" in page.main
+
+
+async def test_the_report_shows_messages_and_the_changes_that_would_have_spared_the_most(
+    site: RoomSite, alice: Browser
+) -> None:
+    t, items = site.clock.t, (Item("request", site.asks()),)
+    for number, channel in enumerate(("email", "sms")):
+        sent: dict[str, Any] = {"delivery": f"d{number}", "channel": channel, "at": at(t), "t": t}
+        site.happens(Due(recipient="zoe", urgency="normal", items=items, **sent))
+        site.happens(Told(state="accepted", **sent))
+    site.wired.passes()
+
+    page = await alice.get("/report")
+
+    assert "<h3>Messages</h3>" in page.main
+    assert "2 (email 1, sms 1), at most 2 in an hour" in page.main
+    changes = page.main.partition("Changes that would have spared the most")[2]
+    assert "Use a further channel only if the first one fails (1 message)" in changes
+    assert "strategy = &#34;sequential&#34;" in changes

@@ -205,7 +205,7 @@ def test_list_says_how_many_wait(count: int, heading: str) -> None:
     assert heading in page.text
     assert page.boxes == [f"<b> push {n}" for n in range(count)]
     assert page.tags.count("a") == count
-    assert page.text.count("7 d left") == count
+    assert page.text.count("24 h left") == count
     assert page.text.count("high risk") == count
     assert page.text.count("irreversible; classify.high: push cannot be") == count
 

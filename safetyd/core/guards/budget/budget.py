@@ -60,6 +60,9 @@ class BudgetConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     day_usd: Usd = 50.0
     agent_usd: Usd = 0.0  # per UTC day, like model_usd
     model_usd: Usd = 0.0
+    # Purchases of all agents per UTC day. If unset, as in older journals, purchases have the limits
+    # above.
+    purchases_day_usd: Usd | msgspec.UnsetType = msgspec.UNSET
     warn_ratio: Annotated[float, Meta(gt=0, le=1)] = 0.8
     default_cost_usd: Usd = 0.0  # cost of a proposal that states neither cost nor tokens
     # The share of the daily budget for one agent, if other agents have keys.
@@ -97,7 +100,8 @@ class Budget(Guard):
         self._warn_ratio = config.warn_ratio
         self._default = nano(config.default_cost_usd)
         self._ledger = Ledger()
-        self._purchases = Purchases()
+        own = config.purchases_day_usd
+        self._purchases = Purchases(None if own is msgspec.UNSET else nano(own))
         self.hears = hearing(
             on(Decided, self._decided),
             later(self._decided),
@@ -197,7 +201,7 @@ class Budget(Guard):
 
     def bought_today(self, at: datetime) -> Standing:
         """Return the purchases of all agents today, with the daily limit."""
-        return self._purchases.today(at, self._limits[2])
+        return self._purchases.today(at, self._limits)
 
     def pending(self, agent: str | None = None, asked: Iterable[Decided] = ()) -> PendingSums:
         """Return the cost of pending actions, of all agents or one.

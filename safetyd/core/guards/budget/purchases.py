@@ -1,7 +1,7 @@
 """The cost of an action: for its model and tokens, or the price of a purchase.
 
 Purchases count in separate accounts, so they never use up the budget for models. The limits are
-the same. A purchase beyond a limit needs approval.
+the same, unless `purchases_day_usd` is set. A purchase beyond a limit needs approval.
 """
 
 from datetime import datetime
@@ -48,13 +48,18 @@ def costs(event: Settled, reserved: int, price: int) -> tuple[int, int]:
 
 
 class Purchases:
-    """The accounts of purchases, by chain, session, day and agent."""
+    """The accounts of purchases, by chain, session, day and agent.
 
-    def __init__(self) -> None:
+    `day_limit` is the only limit on purchases. None means the limits on model spending.
+    """
+
+    def __init__(self, day_limit: int | None = None) -> None:
         self.ledger = Ledger()
+        self._day_limit = day_limit
 
     def check(self, proposed: Proposed, payer: Payer, limits: Limits, price: int) -> Verdict:
         """Return `ALLOWED`, or a verdict on the first limit that a purchase would exceed."""
+        limits = self._own(limits)
         accounts = self.ledger.balances.find(_buyer(payer), proposed.at.toordinal(), proposed.t)
         for scope, account, limit in zip(SCOPES, accounts, limits, strict=True):
             if account is not None and limit and account.lacks(limit, price):
@@ -73,12 +78,17 @@ class Purchases:
         else:
             self.ledger.spend(reserved, price, NO_SHARES)
 
-    def today(self, at: datetime, limit: int) -> Standing:
+    def today(self, at: datetime, limits: Limits) -> Standing:
         """Return the purchases of all agents on the UTC day."""
         number, balances = at.toordinal(), self.ledger.balances
+        limit = self._own(limits)[2]
         return Standing(
             "day", balances.date(number).isoformat(), None, balances.day(number).total, limit
         )
+
+    def _own(self, limits: Limits) -> Limits:
+        """Return the limits on purchases, given those on model spending."""
+        return limits if self._day_limit is None else (0, 0, self._day_limit, 0, 0)
 
 
 def _buyer(payer: Payer) -> Payer:

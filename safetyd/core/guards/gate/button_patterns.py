@@ -2,6 +2,7 @@
 
 The verb is at the start of a label or after another verb ("Review and place order", "Tap to buy").
 Elsewhere the same words only name things: "Show order", "Where to buy", "Manage subscription".
+Common labels in German, French and Spanish are included.
 """
 
 from typing import Final
@@ -33,7 +34,48 @@ def _labels(**patterns: str) -> tuple[PatternConfig, ...]:
     )
 
 
-BUTTONS: Final = _labels(
+# In these languages only whole labels count. Their rules are named after the language.
+_GERMAN: Final = (
+    r"(?:^|\s)(?:kaufen|bestellen|bezahlen|buchen|reservieren|abonnieren|spenden|überweisen"
+    r"|kündigen|stornieren|veröffentlichen|absenden|abschicken)(?:\s(?:für|ab)\s.{1,20})?" + _END,
+    r"^(?:\w+\s)*(?:kauf|bestellung|buchung|vertrag|abo|abonnement|mitgliedschaft|test|testphase"
+    r"|probeabo|probemonat)\s(?:abschließen|abschliessen|aufgeben|beenden|starten|beginnen)" + _END,
+    r"^(?:konto|profil|account)\s(?:löschen|schließen|schliessen|auflösen)" + _END,
+    r"^(?:jetzt\s|\d+\stage\s)?(?:kostenlos|gratis)\s(?:testen|ausprobieren)" + _END,
+    r"^(?:jetzt\s)?mitglied\swerden" + _END,
+)
+_FRENCH: Final = (
+    r"^(?:acheter|payer|commander|réserver|publier|souscrire|résilier|virer|donner|envoyer"
+    r"|s['\x{2019}]abonner|se\sdésabonner)(?:\s.{0,40})?" + _END,
+    r"^(?:passer|annuler|confirmer|valider|finaliser|procéder)\s(?:au\s|à\s)?"
+    r"(?:(?:la|le|ma|mon|votre|une|un)\s|l['\x{2019}])?"
+    r"(?:commande|achat|paiement|abonnement|réservation|essai|vol)" + _END,
+    r"^(?:commencer|démarrer|activer)\s(?:(?:mon|votre|un)\s|l['\x{2019}])?(?:essai|abonnement)"
+    r"(?:\sgratuit)?" + _END,
+    r"^essayer\sgratuitement" + _END,
+    r"^(?:supprimer|fermer|clôturer)\s(?:le|mon|votre)\scompte" + _END,
+)
+_SPANISH: Final = (
+    r"^(?:comprar|pagar|reservar|publicar|contratar|donar|transferir|enviar|suscribirse"
+    r"|suscribirme|suscríbete)(?:\s.{0,40})?" + _END,
+    r"^(?:realizar|hacer|finalizar|completar|confirmar|tramitar|cancelar|anular)\s"
+    r"(?:(?:el|la|mi|tu|su)\s)?"
+    r"(?:pedido|compra|pago|reserva|suscripci[oó]n|membres[ií]a|vuelo|cuenta)" + _END,
+    r"^(?:iniciar|empezar|comenzar|activar)\s(?:(?:el|la|mi|tu|su)\s)?"
+    r"(?:prueba|suscripci[oó]n)(?:\sgratuita|\sgratis)?" + _END,
+    r"^(?:probar\sgratis|darse\sde\sbaja)" + _END,
+    r"^(?:eliminar|borrar|cerrar)\s(?:(?:la|mi|tu|su)\s)?cuenta" + _END,
+)
+
+
+def _whole(**languages: tuple[str, ...]) -> tuple[PatternConfig, ...]:
+    return tuple(
+        PatternConfig(name=name, pattern="|".join(f"(?:{one})" for one in patterns))
+        for name, patterns in languages.items()
+    )
+
+
+_IN_ENGLISH: Final = _labels(
     buy=(
         r"(?:buy|pre-?order|donate)\b|rent\s+(?:now|it|this|hd|uhd|4k|movie|for|from)\b|bid\s+now\b"
         rf"|check\s+out(?:\s+(?:now|securely|with\s+\w+))?{_END}"
@@ -58,7 +100,8 @@ BUTTONS: Final = _labels(
     ),
     unsubscribe=r"unsubscribe\b|opt\s+out\b",
     cancel=(
-        rf"(?:cancel|terminate|end|close|deactivate|downgrade|return|refund){_THE}\s+{_LASTING}\b"
+        rf"(?:cancel|terminate|end|close|deactivate|downgrade){_THE}\s+{_LASTING}\b"
+        rf"|(?:return|refund){_THE}\s+(?:orders?|items?|purchase|bookings?|tickets?|flight|trip)\b"
         r"|request\s+(?:an?\s+)?(?:refund|cancellation)\b"
     ),
     publish=(
@@ -83,3 +126,4 @@ BUTTONS: Final = _labels(
         r"|clear\s+(?:all\s+)?(?:data|history|everything|storage|browsing\s+data)\b"
     ),
 )
+BUTTONS: Final = (*_IN_ENGLISH, *_whole(german=_GERMAN, french=_FRENCH, spanish=_SPANISH))

@@ -120,3 +120,21 @@ def test_a_purchase_needs_no_model_money_of_a_day_that_is_used_up() -> None:
 
     assert shop.buys(1, 10.0, **BUY).allowed
     assert shop.buys(2, 1.0, **BUY).triggered_rules == ("budget.purchase",)
+
+
+def test_a_limit_of_their_own_is_the_only_limit_on_purchases() -> None:
+    shop = BudgetRig(BudgetConfig(day_usd=10, session_usd=5, chain_usd=5, purchases_day_usd=80))
+
+    assert shop.buys(0, 79.0, **BUY, chain="c").allowed
+    asked = shop.buys(1, 2.0, agent="ops", **BUY)
+
+    assert asked.triggered_rules == ("budget.purchase",)
+    assert "Purchases today would total $81.00, more than the limit of $80.00" in asked.reason
+    assert shop.budget.bought_today(at(1)).limit == 80_000_000_000
+    assert shop.buys(2, 5.0, type="model_call").allowed, "nothing of this is model spending"
+
+
+def test_a_limit_of_zero_means_that_purchases_have_no_limit() -> None:
+    shop = BudgetRig(BudgetConfig(day_usd=10, purchases_day_usd=0))
+
+    assert shop.buys(0, 500.0, **BUY).allowed

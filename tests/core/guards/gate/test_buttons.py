@@ -1,5 +1,6 @@
 """Which button labels commit, and which only name something."""
 
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -11,6 +12,7 @@ from safetyd.core.policy import Policy
 from tests.core.guards.gate.gate_rig import GateRig
 from tests.story import ask, propose
 
+CORPUS: Final = Path(__file__).parents[3] / "corpus" / "buttons"
 ASK: Final = """
 Buy now | Buy | BUY IT NOW | Buy for $9.99 | $3.99 Buy | Yes, buy it | Tap to buy | Preorder now
 Rent HD | Donate | Place your order | Place order | Complete purchase | Review and place order
@@ -48,7 +50,12 @@ def labels(table: str) -> list[str]:
     return [label.strip() for line in table.strip().splitlines() for label in line.split("|")]
 
 
-@pytest.mark.parametrize("label", labels(ASK))
+def corpus(name: str) -> list[str]:
+    lines = (CORPUS / f"{name}.txt").read_text().splitlines()
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+@pytest.mark.parametrize("label", [*labels(ASK), *corpus("lasting")])
 def test_a_button_that_commits_needs_approval(label: str) -> None:
     verdict = GateRig().asks("click", target=Target(label=label))
 
@@ -57,7 +64,7 @@ def test_a_button_that_commits_needs_approval(label: str) -> None:
     assert GateRig().asks("click", text=label).decision is Severity.ASK
 
 
-@pytest.mark.parametrize("label", labels(PASS))
+@pytest.mark.parametrize("label", [*labels(PASS), *corpus("harmless")])
 def test_a_button_that_only_leads_on_passes(label: str) -> None:
     assert GateRig().asks("click", target=Target(label=label)) is ALLOWED
 

@@ -31,6 +31,15 @@ class NoteCard(msgspec.Struct, frozen=True, kw_only=True):
     commands: tuple[str, ...] = ()
     sheet: NoteSheet | None = None  # the full daily report; `text` is its summary
 
+    @property
+    def refs(self) -> tuple[str, ...]:
+        """The id, as for a card of requests."""
+        return (self.id,)
+
+    @property
+    def size(self) -> int:
+        return 1
+
 
 class AlertCard(NoteCard, frozen=True, kw_only=True):
     """An alert or a test message."""
@@ -44,11 +53,27 @@ class SummaryCard(NoteCard, frozen=True, kw_only=True):
     kind: Literal["summary"] = "summary"
 
 
+class Line(msgspec.Struct, frozen=True, kw_only=True):
+    """Requests or notes of a message that has no room for their card."""
+
+    kind: ItemKind
+    title: str
+    agent: str
+    type: str
+    refs: tuple[str, ...]
+    link: str = ""
+
+    @property
+    def size(self) -> int:
+        return len(self.refs)
+
+
 class DigestCard(msgspec.Struct, frozen=True, kw_only=True):
     """Several cards in one message."""
 
     cards: tuple[RequestCard | AlertCard | SummaryCard, ...]
-    more: int = 0  # how many further cards are not shown
+    lines: tuple[Line, ...] = ()  # further entries, each with the number of its requests
+    more: int = 0  # how many further items the next message lists
     quiet: bool = False  # held until the end of quiet hours
     list_link: str = ""  # link to the list of all requests
 

@@ -135,7 +135,6 @@ class RequestCard(msgspec.Struct, frozen=True, kw_only=True):
     wish: str = ""  # what is asked for, if it is more than the action
     digest: str  # short
     count: int = 1  # how often it was proposed
-    others: int = 0  # further requests of this agent that the message does not show
     fields: tuple[CardField, ...]
     left_out: tuple[str, ...] = ()  # names of fields that are omitted or cut
     whole: bool = True  # the card shows everything that a decision needs
@@ -175,8 +174,17 @@ class RequestCard(msgspec.Struct, frozen=True, kw_only=True):
         if self.own:
             return f"resume paused agent {self.agent}"
         project = f" in {self.project}" if self.project else ""
-        more = f", and {self.others:,} more" if self.others else ""
-        return f"{self.type} by {self.agent}{project}{more}"
+        return f"{self.type} by {self.agent}{project}"
+
+    @property
+    def refs(self) -> tuple[str, ...]:
+        """The requests on the card."""
+        return (self.id,)
+
+    @property
+    def size(self) -> int:
+        """The number of requests on the card."""
+        return len(self.refs)
 
     @property
     def asks(self) -> bool:

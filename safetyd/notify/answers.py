@@ -38,6 +38,29 @@ def answer(
     return Carried((seen, answered), "held" if held else given.answer)
 
 
+def answer_all(
+    state: EngineState,
+    moment: Moment,
+    requests: Sequence[Request],
+    given: Given,
+    waits: Callable[[Request], bool],
+    *,
+    may_approve: bool = True,
+) -> Carried[Outcome]:
+    """Return the events that record one answer to several requests. All are answered, or none."""
+    done = [
+        answer(state, moment, request, given, waits, may_approve=may_approve)
+        for request in requests
+    ]
+    refused = [one for one in done if not one.events]
+    if refused:
+        return refused[0]
+    seen, *_ = done[0].events
+    answered = (event for one in done for event in one.events[1:])
+    held = any(one.answer == "held" for one in done)
+    return Carried((seen, *answered), "held" if held else given.answer)
+
+
 def ended(events: Sequence[Event]) -> Iterator[tuple[str, str]]:
     """Yield each request that ended, and the channel of its answer (`cli`, `sms`, …), if any."""
     for event in events:

@@ -18,7 +18,7 @@ from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Event, Moment
 from safetyd.journal.mailbox import Carried, Plan, Unanswered
 from safetyd.notify.address_book import address_of, recipient_at
-from safetyd.notify.answers import Outcome, answer
+from safetyd.notify.answers import Outcome, answer_all
 from safetyd.notify.channel import (
     Channel,
     ChannelContext,
@@ -150,11 +150,12 @@ class ButtonChannel(Channel):
             link = self._link(state, tap.data)
             if not self._is_theirs(link, tap):
                 return Carried((), Said(STRANGER, stranger=True))
-            request = None if link is None else state.approvals.find(link.request_id)
+            refs = () if link is None else link.members or (link.request_id,)
+            requests = [one for ref in refs if (one := state.approvals.find(ref))]
             if link is not None and does == TEST:
                 context.used(link.delivery, moment.at)
                 return Carried((), Said(WORKS))
-            if link is None or request is None or moment.at >= link.expires:
+            if link is None or not requests or moment.at >= link.expires:
                 return Carried((), Said(UNKNOWN))
             if uptime() > latest:
                 return Carried((), Said(NOT_RECORDED))
@@ -166,8 +167,8 @@ class ButtonChannel(Channel):
                 delivery=link.delivery,
                 peer=f"{self.service} user {tap.user}",
             )
-            done = answer(state, moment, request, given, context.waits)
-            return Carried(done.events, Said(SAID[done.answer], request.id))
+            done = answer_all(state, moment, requests, given, context.waits)
+            return Carried(done.events, Said(SAID[done.answer], requests[0].id))
 
         return plan
 
@@ -190,7 +191,7 @@ class ButtonChannel(Channel):
         does, token_id = data[:1], self._context.signer.check(data[1:])
         if token_id is None or does not in {APPROVE, DENY, TEST}:
             return None
-        link = self._context.sent_links.find(state.outbox, token_id, f"{does} ")
+        link = self._context.sent_links.find(state, token_id, f"{does} ")
         return link if link is not None and link.channel == self.name else None
 
     async def _renewed(self, message: EndedMessage) -> None:

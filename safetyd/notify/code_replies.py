@@ -19,7 +19,7 @@ from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.notification_events import Announced, Note
 from safetyd.core.recipients import ChannelKind
 from safetyd.journal.mailbox import Carried
-from safetyd.notify.answers import Outcome, answer
+from safetyd.notify.answers import Outcome, answer_all
 from safetyd.notify.links.tokens import Signer
 
 MAX_FAILURES: Final = 5
@@ -27,7 +27,7 @@ FAILURES_WITHIN: Final = timedelta(hours=1)
 MAX_IDLE: Final = 5
 NIGHT: Final = timedelta(hours=8)
 
-ReplyOutcome = Outcome | Literal["unknown", "ignored"]
+ReplyOutcome = Outcome | Literal["unknown", "changed", "ignored"]
 
 
 class CodeAnswer(msgspec.Struct, frozen=True):
@@ -42,13 +42,18 @@ class Sender(NamedTuple):
     address: str  # a phone number or mail address
 
 
-class AskedRequest(NamedTuple):
-    """A request in the messages that a reply may answer."""
+class Asked(NamedTuple):
+    """A request, or a set of similar ones, in the messages that a reply may answer."""
 
-    request: Request
+    ref: str  # the id of the request, or the name of the set
+    requests: tuple[Request, ...]
     code_names: frozenset[str]  # the names from which its codes in these messages are derived
     may_approve: bool  # the messages show the whole action, and a reply may approve its risk
     delivery: str = ""  # the message, if the reply names it
+
+    @property
+    def pending(self) -> tuple[Request, ...]:
+        return tuple(request for request in self.requests if request.pending)
 
 
 class Patience:
@@ -110,7 +115,7 @@ class CodeReplies:
         moment: Moment,
         sender: Sender,
         said: CodeAnswer,
-        asked: Iterable[AskedRequest],
+        asked: Iterable[Asked],
         *,
         via: str,
         peer: str = "",
@@ -122,13 +127,18 @@ class CodeReplies:
             return Carried((), "ignored")
         found = [each for each in asked if self.names(each, sender, said)]
         # A request that has ended may have the same code as a pending one.
-        found = [each for each in found if each.request.pending] or found[:1]
+        found = [each for each in found if each.pending] or found[:1]
         if len(found) != 1:
             patience.failed(address, moment.at, moment.at + NIGHT)
             locked = not ignored and patience.ignores(address, moment.at)
             return Carried(self._warning(state, moment, sender) if locked else (), "unknown")
         patience.answered(address)
         (meant,) = found
+        requests = meant.requests
+        if 0 < len(meant.pending) < len(requests):
+            if said.approve:  # not exactly what the message showed
+                return Carried((), "changed")
+            requests = meant.pending
         given = Given(
             answer="approved" if said.approve else "denied",
             by=sender.recipient,
@@ -137,11 +147,11 @@ class CodeReplies:
             delivery=meant.delivery,
             peer=peer,
         )
-        return answer(
-            state, moment, meant.request, given, self._waits, may_approve=meant.may_approve
+        return answer_all(
+            state, moment, requests, given, self._waits, may_approve=meant.may_approve
         )
 
-    def names(self, asked: AskedRequest, sender: Sender, said: CodeAnswer) -> bool:
+    def names(self, asked: Asked, sender: Sender, said: CodeAnswer) -> bool:
         """Return whether a reply has the code of a message about the request."""
         check, whose = self._signer.code_ok, sender.recipient
         return sum(check(name, whose, said.code) for name in asked.code_names) > 0

@@ -1,23 +1,24 @@
 """Compose the message of a delivery from the current state of its requests and notes."""
 
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, tzinfo
 from socket import gethostname
-from typing import Final, Literal, Protocol
+from typing import Final, Literal, NamedTuple, Protocol
 from zoneinfo import ZoneInfo
 
 import msgspec
 
-from safetyd.cards.note_cards import AlertCard, Card, DigestCard, SingleCard, SummaryCard
+from safetyd.cards.digest_lines import line_of, merged, request_line
+from safetyd.cards.note_cards import AlertCard, Card, DigestCard, Line, SingleCard, SummaryCard
 from safetyd.cards.request_card import UNSTATED, CardField, RequestCard, request_card
+from safetyd.cards.set_card import set_card
+from safetyd.cards.similar_requests import set_ref
 from safetyd.core.approvals.assurance import approvable, risk_within
 from safetyd.core.approvals.request import Request
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
 from safetyd.core.events.notification_events import (
-    SHOWN,
     Item,
     Note,
     NoteSheet,
@@ -30,6 +31,7 @@ from safetyd.core.recipients import Recipient
 from safetyd.core.text.time_words import in_zone
 from safetyd.notify.channel_templates import ChannelTemplates
 from safetyd.notify.message import Notice, Privacy
+from safetyd.notify.message_sets import sets_in
 from safetyd.notify.sanitize import harmless, harmless_nearly, one_line
 from safetyd.operators.views.request_view import details
 
@@ -38,6 +40,7 @@ SUMMARY_CHARS: Final = 4000
 LINE_CHARS: Final = 250  # maximum length of a name
 SHEET_CHARS: Final = 600  # maximum length of a line of a report
 FIELD_CHARS: Final = 100_000  # more than an agent can send
+LISTED: Final = 20  # entries of a message that have a card; each further one has a line
 _ASKED: Final = frozenset({"request", "reminder", "last_call", "expired"})
 _SUMMARY: Final = frozenset(
     {"risk", "deadline", "asked"}
@@ -68,6 +71,25 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True):
     privacy: Privacy = "full"
     codes: bool = True  # readers may see the approval code
     reply_risk: Risk | None = None  # the highest risk that a reply may approve; None: no risk
+
+
+class _Writing(NamedTuple):
+    """The message that is being composed."""
+
+    state: EngineState
+    delivery: Delivery
+    now: datetime
+    destination: Destination
+
+
+class _Entry(NamedTuple):
+    """An entry of a message: a note, a request, or a set of requests."""
+
+    item: Item  # the first one
+    ref: str  # its links and its code depend on it
+    requests: tuple[Request, ...] = ()
+    note: Note | None = None
+    whole: bool = True  # all requests of the set are pending
 
 
 class Composer:
@@ -121,14 +143,17 @@ class Composer:
         recipient = _recipient(state, delivery.recipient)
         now = at.astimezone(ZoneInfo(recipient.quiet.timezone))
         destination = self._destination(delivery.recipient, delivery.channel)
-        cards = tuple(self._cards(state, delivery, items, now, destination))
+        writing = _Writing(state, delivery, now, destination)
+        entries = list(_entries(state, delivery, items))
+        cards = [self._card(writing, entry) for entry in entries[:LISTED]]
+        lines = [self._line(writing, entry) for entry in entries[LISTED:]]
         return Notice(
             delivery=delivery.id,
             channel=delivery.channel,
             recipient=delivery.recipient,
             address=destination.address,
             urgency=delivery.urgency,
-            card=self.joined(delivery, cards, len(items) - len(cards) + delivery.left),
+            card=self.joined(delivery, cards, lines),
             held_back=delivery.held_back,
             again=again,
             at=now,
@@ -140,61 +165,66 @@ class Composer:
             option=self._option,
         )
 
-    def joined(self, delivery: Delivery, cards: tuple[SingleCard, ...], more: int) -> Card:
+    def joined(
+        self, delivery: Delivery, cards: Sequence[SingleCard], lines: Sequence[Line] = ()
+    ) -> Card:
         """Return the card if there is only one, or a digest of several cards."""
-        if len(cards) == 1 and not more:
+        if len(cards) == 1 and not (lines or delivery.left):
             return cards[0]
-        linked = sum(bool(card.link) for card in cards) > 1
+        linked = sum(bool(entry.link) for entry in (*cards, *lines)) > 1
         link = self.link(delivery.id, "", delivery.recipient) if linked else ""
-        return DigestCard(cards=cards, more=more, quiet=delivery.digest, list_link=link)
+        return DigestCard(
+            cards=tuple(cards),
+            lines=merged(lines, link),
+            more=delivery.left,
+            quiet=delivery.digest,
+            list_link=link,
+        )
 
-    def _cards(
-        self,
-        state: EngineState,
-        delivery: Delivery,
-        items: tuple[Item, ...],
-        now: datetime,
-        destination: Destination,
-    ) -> Iterator[SingleCard]:
-        others = Counter(_agent(state, item) for item in items[SHOWN:])
-        for item in items[:SHOWN]:
-            request, note = state.approvals.find(item.ref), state.outbox.note(item.ref)
-            if request is not None:
-                card = self._asked(state, delivery, item, request, now, destination)
-                yield msgspec.structs.replace(card, others=others.pop(request.agent, 0))
-            elif note is not None:
-                tested = note.kind == "test"
-                link = self.link(delivery.id, note.id, delivery.recipient) if tested else ""
-                yield noted(note, link, destination.privacy, now.tzinfo)
-
-    def _asked(
-        self,
-        state: EngineState,
-        delivery: Delivery,
-        item: Item,
-        request: Request,
-        now: datetime,
-        destination: Destination,
-    ) -> RequestCard:
-        """Return the sanitized card of a request, with links and commands to answer it."""
-        known = details(state, Moment(now, 0.0), request, grants=False)
-        card = _stated(request_card(known, now.tzinfo, now)).with_option(self._option)
-        kind = item.kind if item.kind in _ASKED else "request"
-        card = msgspec.structs.replace(card, kind=kind)
-        if request.pending:
-            ways = tuple(_ways(state, delivery, request, destination))
-            pending = state.approvals.pending()
-            revocations, recipient = state.records.link_revocations, delivery.recipient
-            named = revocations.code_name(request.id, recipient, delivery.at)
-            code = self._links.code(named, recipient, pending)
+    def _card(self, writing: _Writing, entry: _Entry) -> SingleCard:
+        """Return the sanitized card of an entry, with links and commands to answer it."""
+        if entry.note is not None:
+            link = self._test_link(writing, entry.note)
+            privacy, zone = writing.destination.privacy, writing.now.tzinfo
+            return noted(entry.note, link, privacy, zone)
+        requests, state, delivery = entry.requests, writing.state, writing.delivery
+        cards = [_request_card(writing, entry.item, each, self._option) for each in requests]
+        card = cards[0] if len(cards) == 1 else set_card(cards, set_ref(requests))
+        if all(request.pending for request in requests):
+            recipient = delivery.recipient
+            named = state.records.link_revocations.code_name(entry.ref, recipient, delivery.at)
+            code = self._links.code(named, recipient, state.approvals.pending())
+            ways = _ways(writing, entry)
             card = msgspec.structs.replace(
                 card,
                 approve_by=ways,
-                link=self.link(delivery.id, request.id, delivery.recipient),
+                link=self.link(delivery.id, entry.ref, recipient),
                 code=code if "link" in ways else "",
-                deny_code=code if destination.codes else "",
+                deny_code=code if writing.destination.codes else "",
             )
-        return discreet(harmless_card(card), destination.privacy)
+        return discreet(harmless_card(card), writing.destination.privacy)
+
+    def _line(self, writing: _Writing, entry: _Entry) -> Line:
+        """Return an entry as a line."""
+        if entry.note is not None:
+            return line_of(self._card(writing, entry))
+        first, delivery = entry.requests[0].asked, writing.delivery
+        full = writing.destination.privacy == "full"
+        pending = all(request.pending for request in entry.requests)
+        line = Line(
+            kind=entry.item.kind,
+            title=f"{one_line(first.type, LINE_CHARS)} by {first.agent}",
+            agent=first.agent,
+            type=one_line(first.type, LINE_CHARS),
+            refs=tuple(request.id for request in entry.requests),
+            link=self.link(delivery.id, entry.ref, delivery.recipient) if pending else "",
+        )
+        return request_line(line, one_line(first.proposal.text, LINE_CHARS) if full else "")
+
+    def _test_link(self, writing: _Writing, note: Note) -> str:
+        if note.kind != "test":
+            return ""
+        return self.link(writing.delivery.id, note.id, writing.delivery.recipient)
 
     def link(self, delivery: str, ref: str, recipient: str) -> str:
         """Return the link to an item of a message, or without `ref`, to the list of its items."""
@@ -213,24 +243,59 @@ def _recipient(state: EngineState, name: str) -> Recipient:
     return next(person for person in known if person.name == name)
 
 
-def _agent(state: EngineState, item: Item) -> str:
-    request = state.approvals.find(item.ref)
-    return "" if request is None else request.agent
+def _entries(state: EngineState, delivery: Delivery, items: tuple[Item, ...]) -> Iterator[_Entry]:
+    """Yield the entries of a message. Similar requests are one, at the place of the first."""
+    alike = {(s.kind, one.id): s for s in sets_in(state, delivery) for one in s.requests}
+    shown = {(item.kind, item.ref) for item in items}
+    done = set[str]()
+    for item in items:
+        request, note = state.approvals.find(item.ref), state.outbox.note(item.ref)
+        found = alike.get((item.kind, item.ref))
+        if request is None:
+            if note is not None:
+                yield _Entry(item, item.ref, note=note)
+        elif found is None:
+            yield _Entry(item, item.ref, (request,))
+        elif found.ref not in done:
+            done.add(found.ref)
+            mine = tuple(one for one in found.requests if (item.kind, one.id) in shown)
+            one = len(mine) == 1
+            yield _Entry(item, mine[0].id if one else found.ref, mine, whole=mine == found.requests)
 
 
-def _ways(
-    state: EngineState, delivery: Delivery, request: Request, destination: Destination
-) -> Iterator[str]:
-    """Yield the channels through which an operator may approve a request from this message."""
-    ways, risk = state.approve_via(request), request.asked.risk
-    if destination.codes and approvable(request, "link", ways):
-        yield "link"
-    if approvable(request, "desktop", ways):
-        yield "desktop"
+def _request_card(writing: _Writing, item: Item, request: Request, option: str) -> RequestCard:
+    now = writing.now
+    known = details(writing.state, Moment(now, 0.0), request, grants=False)
+    card = _stated(request_card(known, now.tzinfo, now)).with_option(option)
+    kind = item.kind if item.kind in _ASKED else "request"
+    return msgspec.structs.replace(card, kind=kind)
+
+
+def _ways(writing: _Writing, entry: _Entry) -> tuple[str, ...]:
+    """Return the channels through which an operator may approve an entry from this message.
+
+    A reply by SMS can approve it only if the message contains nothing else.
+    """
+    destination, requests = writing.destination, entry.requests
+    single = len(requests) == 1
+    alone = entry.whole and len(requests) == len(writing.delivery.items)
     most = destination.reply_risk
-    replies = most is not None and risk_within(risk, most) and len(delivery.items) == 1
-    if replies and approvable(request, "sms", ways):
-        yield "sms"
+    usable = {
+        "link": destination.codes,
+        "desktop": single,
+        "sms": alone and most is not None,
+    }
+    return tuple(
+        way
+        for way, usual in usable.items()
+        if usual
+        and all(approvable(each, way, writing.state.approve_via(each)) for each in requests)
+        and (way != "sms" or all(_within(each, most) for each in requests))
+    )
+
+
+def _within(request: Request, most: Risk | None) -> bool:
+    return most is not None and risk_within(request.asked.risk, most)
 
 
 def _stated(card: RequestCard) -> RequestCard:

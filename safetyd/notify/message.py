@@ -16,6 +16,7 @@ from safetyd.cards.note_cards import (
     PREFIXES,
     Card,
     DigestCard,
+    Line,
     SingleCard,
     asks,
     headlined,
@@ -84,6 +85,11 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
         return None if isinstance(self.card, DigestCard) else self.card
 
     @property
+    def lines(self) -> tuple[Line, ...]:
+        """The entries that have a line instead of a card."""
+        return self.card.lines if isinstance(self.card, DigestCard) else ()
+
+    @property
     def more(self) -> int:
         return self.card.more if isinstance(self.card, DigestCard) else 0
 
@@ -140,22 +146,24 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def counted(self) -> str:
-        """The number of cards of each kind, and the number of cards that are left out.
+        """The number of items of each kind, and of those that the next message lists.
 
         Requests have their types, such as `3 requests: push, deploy` with a number for several.
         """
-        counts = Counter(sort(card) for card in self.cards)
+        counts = Counter[ItemKind]()
+        for entry in (*self.cards, *self.lines):
+            counts[entry.kind if isinstance(entry, Line) else sort(entry)] += entry.size
         said = [
             f"{counts[kind]} {one if counts[kind] == 1 else many}"
             for kind, (one, many) in _COUNTED.items()
             if counts[kind]
         ]
         others = ", ".join([*said, f"{self.more:,} more"] if self.more else said)
-        asked = [card for card in self.cards if isinstance(card, RequestCard) and card.asks]
-        if not asked:
+        if not (number := counts["request"]):
             return others
-        types = "" if self.minimal else f": {_types(asked)}"
-        count = f"{len(asked)} {'request' if len(asked) == 1 else 'requests'}{types}"
+        asked = [card for card in self.cards if isinstance(card, RequestCard) and card.asks]
+        types = "" if self.minimal or not asked else f": {_types(asked)}"
+        count = f"{number:,} {'request' if number == 1 else 'requests'}{types}"
         return "; ".join(filter(None, (count, others)))
 
     def _lead(self) -> str:
@@ -168,7 +176,8 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
         named = urgent or (alerts if len(alerts) == len(cards) else reports if calm else [])
         if not named:
             return self.counted
-        return f"{titled(named[0])}, and {len(cards) + self.more - 1:,} more"
+        others = sum(entry.size for entry in (*cards, *self.lines)) + self.more - named[0].size
+        return f"{titled(named[0])}, and {others:,} more"
 
     @property
     def linked(self) -> bool:
@@ -203,7 +212,9 @@ def sort(card: SingleCard) -> ItemKind:
 
 def _types(cards: Sequence[RequestCard]) -> str:
     """Return the types of requests, with the number of each if there are several."""
-    counts = Counter(card.type for card in cards)
+    counts = Counter[str]()
+    for card in cards:
+        counts[card.type] += card.size
     return ", ".join(
         f"{name} {TIMES}{count}" if count > 1 else name for name, count in counts.items()
     )

@@ -24,7 +24,7 @@ def button_rows(notice: Notice, cards: Sequence[SingleCard]) -> Iterator[tuple[O
     """Yield a row of buttons for each request, with Approve only if the whole action is shown."""
     asked = [(number, card) for number, card in enumerate(cards, 1) if card.link]
     for number, card in asked[:MAX_ROWS]:
-        mark = "" if notice.single else f" {number}"
+        mark = "" if notice.single else f" ({number})" if card.size > 1 else f" {number}"
         yield tuple(_row(notice, card, mark))
 
 
@@ -32,11 +32,17 @@ def _row(notice: Notice, card: SingleCard, mark: str) -> Iterator[OfferedButton]
     if card.kind == "test":
         yield OfferedButton("It works", TEST, card.id)
     elif asks(card):
+        all_ = all_of(card)
         if card.code:  # otherwise the card does not show the whole action, or a terminal is needed
-            yield OfferedButton(f"Approve{mark}", APPROVE, card.id)
-        yield OfferedButton(f"Deny{mark}", DENY, card.id)
+            yield OfferedButton(f"Approve{all_}{mark}", APPROVE, card.id)
+        yield OfferedButton(f"Deny{all_}{mark}", DENY, card.id)
         if opens_elsewhere(notice, card.link):
             yield OfferedButton(f"Review{mark}", url=card.link)
+
+
+def all_of(card: SingleCard) -> str:
+    """Return the end of the label of a button that answers several requests."""
+    return f" all {card.size}" if card.size > 1 else ""
 
 
 def opens_elsewhere(notice: Notice, link: str) -> bool:

@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
+from safetyd.cards.digest_lines import line_of
 from safetyd.cards.note_cards import SingleCard
 from safetyd.cards.request_card import RequestCard, request_card
 from safetyd.cards.request_details import RequestDetails
@@ -21,7 +22,7 @@ from safetyd.core.outbox.escalation import Unanswered, steps
 from safetyd.core.recipients import Recipient, TellingConfig
 from safetyd.core.text.time_words import clock
 from safetyd.notify.channel_config import NotificationsConfig
-from safetyd.notify.compose import Composer, discreet
+from safetyd.notify.compose import LISTED, Composer, discreet
 from safetyd.notify.message import Notice
 from safetyd.operators.contract.notification_contract import (
     PreviewAnswer,
@@ -159,8 +160,9 @@ class Previews:
         notice = self._composer.notice(state, delivery, items, moment.at)
         if items:
             return notice.changed(_without_code)
-        cards = (self._sampled(notice, asked),) * min(asked.batch, SHOWN)
-        card = self._composer.joined(delivery, cards, asked.batch - len(cards))
+        cards = (self._sampled(notice, asked),) * asked.batch
+        lines = [line_of(card) for card in cards[LISTED:]]
+        card = self._composer.joined(delivery, cards[:LISTED], lines)
         return msgspec.structs.replace(notice, card=card)
 
     def _sampled(self, notice: Notice, asked: PreviewQuestion) -> RequestCard:

@@ -4,11 +4,13 @@ If even the first fields are too long, the exact text is cut in the middle. A di
 less of each card, and then fewer cards.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
 from typing import Final
 
 import msgspec
 
+from safetyd.cards.digest_lines import MAX_LINES, line_of, merged
 from safetyd.cards.note_cards import AlertCard, DigestCard, SingleCard, SummaryCard
 from safetyd.cards.request_card import DEADLINE, CardField, RequestCard, cut_middle
 from safetyd.notify.message import Notice
@@ -24,6 +26,9 @@ TEXTS: Final = (
     30,
 )  # lengths of the exact text to try, in characters
 ENTRIES: Final = (900, 500, 250, 120, 60)  # lengths of each card in a digest to try
+NUMBERS_OF_LINES: Final = (MAX_LINES, 6, 1)  # to try, for the entries without a card
+
+ROW_CHARS: Final = 60  # characters of a field in a row of a mail
 
 GIST_CHARS: Final = 60  # a target or paths that are longer are shown in a few words on a phone
 
@@ -99,13 +104,65 @@ def _digests(notice: Notice) -> Iterator[DigestCard]:
     digest = notice.card
     if isinstance(digest, DigestCard):
         for chars in ENTRIES:
-            yield msgspec.structs.replace(
-                digest, cards=tuple(entry(c, chars) for c in digest.cards)
-            )
-        least = tuple(entry(card, ENTRIES[-1]) for card in digest.cards)
-        for shown in range(len(least) - 1, -1, -1):
-            more = digest.more + len(least) - shown
-            yield msgspec.structs.replace(digest, cards=least[:shown], more=more)
+            cards = tuple(entry(card, chars) for card in digest.cards)
+            yield msgspec.structs.replace(digest, cards=cards)
+        for shown in range(len(digest.cards) - 1, -1, -1):
+            for most in NUMBERS_OF_LINES:
+                fewer = _with_lines(digest, range(shown), most)
+                cards = tuple(entry(card, ENTRIES[-1]) for card in fewer.cards)
+                yield msgspec.structs.replace(fewer, cards=cards)
+
+
+def _with_lines(digest: DigestCard, kept: Collection[int], most: int = MAX_LINES) -> DigestCard:
+    """Return a digest with these of its cards, and a line for each other entry."""
+    cards = tuple(card for at, card in enumerate(digest.cards) if at in kept)
+    rest = [line_of(card) for at, card in enumerate(digest.cards) if at not in kept]
+    lines = merged([*rest, *digest.lines], digest.list_link, most)
+    return msgspec.structs.replace(digest, cards=cards, lines=lines)
+
+
+def of_lines(notice: Notice, most: int, render: Callable[[Notice], str]) -> Notice:
+    """Return a digest whose text has at most `most` lines, if that is possible.
+
+    Requests that have no room get a line each. Alerts and summaries are only shortened.
+    """
+
+    def fits(version: Notice) -> bool:
+        return render(version).count("\n") < most
+
+    digest = notice.card
+    if not isinstance(digest, DigestCard) or fits(notice):
+        return notice
+    asked = [at for at, card in enumerate(digest.cards) if isinstance(card, RequestCard)]
+    notes = set(range(len(digest.cards))) - set(asked)
+    bare = _with_lines(digest, notes)
+    version = msgspec.structs.replace(notice, card=bare)
+    for chars in ENTRIES:
+        if fits(version):
+            break
+        version = version.changed(partial(entry, chars=chars))
+    room = most - render(version).count("\n")
+    kept = list[int]()
+    for at in asked:
+        if (needed := _height(digest.cards[at])) <= room:
+            kept.append(at)
+            room -= needed
+    while kept:
+        # If lines had to be joined, join them again, so that cards have room.
+        card = _with_lines(digest, {*notes, *kept}, max(1, len(bare.lines)))
+        longer = msgspec.structs.replace(notice, card=card)
+        if fits(longer):
+            return longer
+        kept.pop()
+    return version
+
+
+def _height(card: SingleCard) -> int:
+    """Estimate the lines of a card in a mail, without those that it has in any case."""
+    fields = card.fields if isinstance(card, RequestCard) else ()
+    lines = [line for field in fields for line in field.lines]
+    titles = sum(field.agent or len(field.lines) > 1 for field in fields)
+    return titles + sum(len(line) // ROW_CHARS + 1 for line in lines) + len(card.commands) + 2
 
 
 def entry(card: SingleCard, chars: int) -> SingleCard:

@@ -33,7 +33,7 @@ class RehearsedChannel(Channel):
 
     async def send(self, notice: Notice) -> Receipt:
         began = self._clock.now().at
-        shown = self._table.preview(notice)
+        shown, entries = self._table.preview(notice), (*notice.cards, *notice.lines)
         await anyio.sleep(TAKES_S)
         if inside(self._outages, began):
             raise Unavailable("it is down in this story")
@@ -48,8 +48,8 @@ class RehearsedChannel(Channel):
                 subject=str(shown.subject),  # a mail has a header object
                 text=shown.text,
                 size=shown.size,
-                mentions=tuple(Mention(card.id, card.kind) for card in notice.cards),
-                entries=tuple((card.id,) for card in notice.cards),
+                mentions=tuple(Mention(ref, one.kind) for one in entries for ref in one.refs),
+                entries=tuple(one.refs for one in entries),
                 more=notice.more,
                 digest=notice.quiet,
             )

@@ -1,5 +1,6 @@
 """Reads forms, with size limits, and checks that our own page sent them."""
 
+import re
 from collections.abc import Collection, Mapping
 from http import HTTPStatus
 from ipaddress import ip_address
@@ -25,6 +26,8 @@ WORDS_CHARS: Final = 500
 PEER_CHARS: Final = 200
 
 _SAID: Final[dict[str, Said]] = {"approve": "approved", "deny": "denied", "test": "tested"}
+
+_is_number = re.compile(r"[1-9][0-9]?\Z").match  # of a request in a set
 
 
 class FormRefused(Exception):
@@ -115,8 +118,9 @@ def answer_form(
     foreign: bool = False,
 ) -> Form:
     """Return an answer. `peer` says where it came from."""
-    said = _SAID.get(fields.get("v", ""))
-    if said is None:
+    value, _, number = fields.get("v", "").partition("-")
+    said = _SAID.get(value)
+    if said is None or (number and not _is_number(number)):
         raise FormRefused(result_pages.malformed(HTTPStatus.BAD_REQUEST))
     return Form(
         said=said,
@@ -127,6 +131,7 @@ def answer_form(
         peer=marked(f"relay {relay}: {peer}" if relay else peer, "?")[:PEER_CHARS].strip(),
         relay=relay,
         foreign=foreign,
+        only=int(number or 0),
     )
 
 

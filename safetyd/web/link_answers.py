@@ -3,6 +3,10 @@
 A denial needs only the button. An approval also needs the code from the notification or a paired
 browser, because mail scanners follow links and press buttons.
 
+The link of a set of similar requests answers those that are pending, or one of them. The nonce of
+its page names them, and its code is valid for the whole set of the message. If one of them ends
+before the answer, nothing is recorded, and the page shows the rest. Each request gets an event.
+
 A message can have buttons that send the form without the page. Such a form has the nonce of its
 button, which is valid for one answer to one request. To approve, it needs the code like any other.
 
@@ -18,7 +22,6 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from safetyd.cards.request_details import short_digest
 from safetyd.core.approvals.assurance import Given, NotTaken, taken
 from safetyd.core.approvals.request import Request
 from safetyd.core.engine.engine_state import EngineState
@@ -31,12 +34,13 @@ from safetyd.notify.links.sent_links import SentLink, SentLinks
 from safetyd.notify.links.tokens import MOST_DIGITS, Signer, is_code
 from safetyd.notify.links.wrong_codes import WrongCodes, revoked, warned
 from safetyd.web.engine_gateway import Answer, Ask
-from safetyd.web.link_view import LinkView, look
+from safetyd.web.link_view import LinkView, look, nonce_name, pending, shown_name
 
 Outcome = Literal[
     "recorded",
     "over",
     "stale",
+    "changed",
     "terminal",
     "no_code",
     "short_code",
@@ -60,6 +64,7 @@ class Form(NamedTuple):
     peer: str
     relay: str = ""  # the relay that sent the form, if any
     foreign: bool = False  # a page of an app sent it, which may only press buttons of messages
+    only: int = 0  # the number of the only request of a set that it answers; 0: all
 
     @property
     def approves(self) -> bool:
@@ -67,11 +72,12 @@ class Form(NamedTuple):
 
 
 class Attempt(NamedTuple):
-    """An answer to a known request, through a known link."""
+    """An answer to known requests, through a known link."""
 
     token_id: bytes
     link: SentLink
-    request: Request
+    requests: tuple[Request, ...]
+    shown: str  # what the page or the button stood for
     form: Form
     at: Moment
 
@@ -100,7 +106,7 @@ class LinkAnswers:
         """Return a query for the content of a link. Its answer is None for invalid links."""
 
         def ask(engine: EngineState, moment: Moment) -> LinkView | None:
-            link = self._sent_links.find(engine.outbox, token_id)
+            link = self._sent_links.find(engine, token_id)
             if link is None:
                 return None
             view = look(engine, moment, link, self._signer, "" if relayed else cookie)
@@ -112,34 +118,47 @@ class LinkAnswers:
         """Return the plan that records an answer. Only the first answer counts."""
 
         def plan(engine: EngineState, moment: Moment) -> Carried[Answer]:
-            link = self._sent_links.find(engine.outbox, token_id)
+            link = self._sent_links.find(engine, token_id)
             if link is None:
                 return _told("unknown")
             if link.test is not (form.said == "tested"):
                 return _told("unfit")
             if link.test:
                 return self._tested(token_id, link, form, moment)
-            request = engine.approvals.find(link.request_id)
-            if request is None:
+            waiting = pending(engine, moment, link)
+            if not waiting:
                 return _told("over")
-            attempt = Attempt(token_id, link, request, form, moment)
-            outcome = self._refusal(attempt)
-            return self._settled(engine, attempt) if outcome is None else _told(outcome)
+            shown = shown_name(link, waiting)
+            return self._answered(engine, Attempt(token_id, link, waiting, shown, form, moment))
 
         return plan
+
+    def _answered(self, engine: EngineState, attempt: Attempt) -> Carried[Answer]:
+        """Record an answer to everything that was shown, or to one request of a set."""
+        outcome, members, only = self._refusal(attempt), attempt.link.members, attempt.form.only
+        if outcome == "stale" and len(attempt.requests) < len(members):
+            outcome = "changed"
+        if outcome is not None:
+            return _told(outcome)
+        if only and only > len(attempt.requests) * bool(members):
+            return _told("unfit")
+        chosen = attempt.requests[only - 1 : only] if only else attempt.requests
+        return self._settled(engine, attempt._replace(requests=chosen))
 
     def _tested(
         self, token_id: bytes, link: SentLink, form: Form, moment: Moment
     ) -> Carried[Answer]:
-        if not self._is_ours(token_id, form, "", moment.at):
+        pressed = self._is_button(token_id, form, "")
+        if not (pressed or self._is_page(token_id, form, moment.at)):
             return _told("stale")
         self._used(link.delivery, moment.at)
         return _told("tested")
 
     def _refusal(self, attempt: Attempt) -> Outcome | None:
         """Return why a form is refused, or None."""
-        digest = short_digest(attempt.request.asked.digest)
-        if not self._is_ours(attempt.token_id, attempt.form, digest, attempt.at.at):
+        form_id = nonce_name(attempt.token_id, attempt.link, attempt.shown)
+        pressed = self._is_button(attempt.token_id, attempt.form, attempt.shown)
+        if not (pressed or self._is_page(form_id, attempt.form, attempt.at.at)):
             return "stale"
         if attempt.at.at >= attempt.link.expires:
             return "over"
@@ -152,20 +171,25 @@ class LinkAnswers:
         short = is_code(form.code) and len(form.code) < MOST_DIGITS
         return "short_code" if short else None
 
-    def _is_ours(self, token_id: bytes, form: Form, digest: str, at: datetime) -> bool:
-        """Return whether our page made the form, or a message had it as a button."""
-        if self._signer.button_ok(token_id, form.said, digest, form.nonce):
-            return True
-        return not form.foreign and self._signer.nonce_ok(token_id, form.nonce, at)
+    def _is_page(self, form_id: bytes, form: Form, at: datetime) -> bool:
+        """Return whether our page made the form."""
+        return not form.foreign and self._signer.nonce_ok(form_id, form.nonce, at)
+
+    def _is_button(self, token_id: bytes, form: Form, shown: str) -> bool:
+        """Return whether a message had the form as a button. It answers all that was shown."""
+        return not form.only and self._signer.button_ok(token_id, form.said, shown, form.nonce)
 
     def _settled(self, engine: EngineState, attempt: Attempt) -> Carried[Answer]:
-        request, assurance = attempt.request, self._assurance(engine, attempt)
-        ways, waits = engine.approve_via(request), self._waits(request)
-        answered = taken(request, _given(attempt, assurance), attempt.at, ways, waits=waits)
-        if isinstance(answered, NotTaken):
-            return _told("terminal" if answered.code == "elsewhere" else "over")
+        assurance, events = self._assurance(engine, attempt), list[Answered]()
+        for request in attempt.requests:
+            ways, waits = engine.approve_via(request), self._waits(request)
+            answered = taken(request, _given(attempt, assurance), attempt.at, ways, waits=waits)
+            if isinstance(answered, NotTaken):
+                return _told("terminal" if answered.code == "elsewhere" else "over")
+            events.append(answered)
         if assurance:
-            return Carried((*_seen(answered), answered), {"outcome": "recorded"})
+            told: Answer = {"outcome": "recorded", "count": len(events)}
+            return Carried((*_seen(events[0]), *events), told)
         if is_code(attempt.form.code):
             return self._guessed(attempt)
         # This does not count as a wrong code: perhaps a mail scanner pressed the button, or the
@@ -180,7 +204,7 @@ class LinkAnswers:
         if not form.relay and self._signer.device_of(form.cookie, attempt.at.at) == recipient:
             return "device"
         revocations, sent = engine.records.link_revocations, attempt.link.sent
-        named = revocations.code_name(attempt.request.id, recipient, sent)
+        named = revocations.code_name(attempt.link.request_id, recipient, sent)
         if self._signer.code_ok(named, recipient, form.code):
             return "code"
         return "" if form.approves else "button"
@@ -191,12 +215,13 @@ class LinkAnswers:
             self._wrong.count_relay(relay, attempt.at.t)
             if self._wrong.relay_closed(relay, attempt.at.t):
                 closed = (_relay_closed(relay, attempt.at),)
-        # Count by request, because each notification about it has its own link.
+        # Count by request or set, because each notification about it has its own link.
         link = attempt.link
-        left = self._wrong.left(attempt.request.id, link.recipient)
+        left = self._wrong.left(link.request_id, link.recipient)
         if not left:
             named = link.delivery, link.request_id, link.recipient, attempt.at
-            events = (revoked(*named), warned(*named), *closed)
+            of_set = attempt.requests if link.members else ()
+            events = (revoked(*named), warned(*named, of_set), *closed)
             return Carried(events, {"outcome": "unknown"})
         return Carried(closed, {"outcome": "wrong_code", "left": left})
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime
 from functools import partial
 from http import HTTPStatus
-from typing import NoReturn
+from typing import Final, NoReturn
 
 import msgspec
 
@@ -21,7 +21,7 @@ from safetyd.operators.contract.history_contract import CommitAnswer, CommitQues
 from safetyd.operators.replies import CommandRefused
 from safetyd.web.engine_gateway import Answer, EngineGateway
 from safetyd.web.link_answers import Form, LinkAnswers
-from safetyd.web.link_view import LinkView
+from safetyd.web.link_view import LinkView, nonce_name
 from safetyd.web.pages import result_pages
 from safetyd.web.pages.change_view import change_view
 from safetyd.web.pages.result_pages import ResultPage
@@ -82,7 +82,7 @@ class LinkPages:
             raise LinksUnavailable(under_way=False) from None
         if not isinstance(view, LinkView):
             raise UnknownLink
-        nonce = self.signer.nonce(token_id, view.at)
+        nonce = self._nonce(token_id, view)
         return result_pages.looked(await self._with_change(view), nonce, focus)
 
     async def settle(self, token_id: bytes, form: Form) -> ResultPage:
@@ -99,6 +99,9 @@ class LinkPages:
         except Unanswered:
             raise LinksUnavailable(under_way=bool(begun)) from None
         if answer["outcome"] == "recorded" and isinstance(view, LinkView):
+            if view.link.members:
+                count = int(str(answer["count"]))
+                return result_pages.set_recorded(view, form.said, count, self._token(view))
             return result_pages.recorded(view)
         if answer["outcome"] == "tested":
             return result_pages.tested()
@@ -116,8 +119,15 @@ class LinkPages:
         change = await change_view(ask, kept.project, kept.commit, linked=False)
         return msgspec.structs.replace(view, change=change)
 
+    def _token(self, view: LinkView) -> str:
+        link = view.link
+        return self.signer.token(link.delivery, link.request_id, link.recipient)
+
+    def _nonce(self, token_id: bytes, view: LinkView) -> str:
+        return self.signer.nonce(nonce_name(token_id, view.link, view.shown), view.at)
+
     def _refused(self, answer: Answer, view: LinkView, form: Form, token_id: bytes) -> ResultPage:
-        nonce = self.signer.nonce(token_id, view.at)
+        nonce = self._nonce(token_id, view)
         if answer["outcome"] == "unfit":
             return result_pages.malformed(HTTPStatus.BAD_REQUEST)
         if view.link.test or not view.link.request_id:
@@ -127,21 +137,20 @@ class LinkPages:
         return result_pages.again(view, nonce, _why(answer), form.words)
 
 
+_WHY: Final = {
+    "stale": "This page was open for too long. Check the request and answer again.",
+    "changed": "Some of these requests have ended. Check the others and answer again.",
+    "short_code": "The code has six digits. If the notification shows fewer, use a terminal.",
+    "relay_closed": "Too many wrong codes came from this server. To approve, use a terminal.",
+    "no_code": "To approve, enter the code from the notification.",
+}
+
+
 def _why(answer: Answer) -> str:
     """Return why an answer was not recorded."""
-    match answer["outcome"]:
-        case "stale":
-            return "This page was open for too long. Check the request and answer again."
-        case "wrong_code":
-            return f"Wrong code. After {answer['left']} more wrong codes the link stops working."
-        case "short_code":
-            return "The code has six digits. If the notification shows fewer, use a terminal."
-        case "relay_closed":
-            return "Too many wrong codes came from this server. To approve, use a terminal."
-        case "no_code":
-            return "To approve, enter the code from the notification."
-        case _:
-            return "This request cannot be approved here."
+    if answer["outcome"] == "wrong_code":
+        return f"Wrong code. After {answer['left']} more wrong codes the link stops working."
+    return _WHY.get(str(answer["outcome"]), "This request cannot be approved here.")
 
 
 def _short(token_id: bytes) -> str:

@@ -1,6 +1,6 @@
-"""The content of a decision link: one request, or the list of a notification's requests."""
+"""The content of a decision link: one request, a set of them, or the list of a notification."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, tzinfo
 from typing import Final, Literal, NamedTuple
 from zoneinfo import ZoneInfo
@@ -8,12 +8,15 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from safetyd.cards.request_card import RequestCard, request_card
-from safetyd.cards.request_details import RequestDetails
+from safetyd.cards.request_details import RequestDetails, short_digest
+from safetyd.cards.set_card import SetCard, set_card
+from safetyd.cards.similar_requests import set_ref
 from safetyd.core.approvals.assurance import approvable, ended
 from safetyd.core.approvals.request import Request
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
 from safetyd.core.messages.verdict import ALLOW
+from safetyd.core.text.time_words import day_and_clock
 from safetyd.notify.links.sent_links import SentLink
 from safetyd.notify.links.tokens import Signer
 from safetyd.operators.views.request_view import details
@@ -23,7 +26,7 @@ MAX_LISTED: Final = 100
 LISTED_CHARS: Final = 200
 
 # The state of a request; "old": pending, but the link has expired; "forgotten": ended long ago;
-# "test": the link of a test notification.
+# "test": the link of a test notification; "over": all requests of a set have ended.
 Standing = Literal[
     "pending",
     "approved",
@@ -34,6 +37,7 @@ Standing = Literal[
     "old",
     "forgotten",
     "test",
+    "over",
 ]
 
 
@@ -42,6 +46,13 @@ class LinkRow(NamedTuple):
 
     token: str
     card: RequestCard
+
+
+class EndedRow(NamedTuple):
+    """A request of a set that has ended: how, and the agent's words."""
+
+    how: str
+    words: str
 
 
 class NextRequest(NamedTuple):
@@ -70,6 +81,9 @@ class LinkView(msgspec.Struct, frozen=True, kw_only=True):
     next: NextRequest | None = None
     rows: tuple[LinkRow, ...] = ()  # pending requests of a list
     more: int = 0
+    alike: SetCard | None = None  # the pending requests of a set, in the order of `rows`
+    ended: tuple[EndedRow, ...] = ()  # how the other requests of the set ended
+    shown: str = ""  # the name of the pending requests of a set
 
     @property
     def request(self) -> RequestDetails:
@@ -88,6 +102,8 @@ def look(
         return LinkView(at=moment.at, zone=zone, link=link, standing="test")
     if not link.request_id:
         return _list(engine, moment, link, zone, signer)
+    if link.members:
+        return _set(engine, moment, link, signer, cookie)
     request, then = engine.approvals.find(link.request_id), _next(engine, moment, link, signer)
     if request is None:
         return LinkView(at=moment.at, zone=zone, link=link, standing="forgotten", next=then)
@@ -103,6 +119,21 @@ def look(
         paired=signer.device_of(cookie, moment.at) == link.recipient,
         next=then,
     )
+
+
+def pending(engine: EngineState, moment: Moment, link: SentLink) -> tuple[Request, ...]:
+    """Return the requests that a link can still answer: one, or those of its set."""
+    return tuple(_waiting(engine, moment, link.members or (link.request_id,)))
+
+
+def shown_name(link: SentLink, requests: Sequence[Request]) -> str:
+    """Return the name of what a page or a button shows: a digest, or that of a set."""
+    return set_ref(requests) if link.members else short_digest(requests[0].asked.digest)
+
+
+def nonce_name(token_id: bytes, link: SentLink, shown: str) -> bytes:
+    """Return the name that a nonce of the page depends on. For a set, it names what is shown."""
+    return token_id + shown.encode() if link.members else token_id
 
 
 def standing(request: Request, link: SentLink, moment: Moment) -> Standing:
@@ -123,6 +154,52 @@ def _list(
     rows = tuple(_row(engine, moment, request, link, signer) for request in waiting[:MAX_LISTED])
     more = len(waiting) - len(rows)
     return LinkView(at=moment.at, zone=zone, link=link, standing="pending", rows=rows, more=more)
+
+
+def _set(
+    engine: EngineState, moment: Moment, link: SentLink, signer: Signer, cookie: str
+) -> LinkView:
+    """Return the pending requests of a set, and how the others ended."""
+    zone = _zone(engine, link.recipient)
+    found = [request for id_ in link.members if (request := engine.approvals.find(id_))]
+    waiting = pending(engine, moment, link)
+    ended_ = tuple(_end(each, zone) for each in found if each not in waiting)
+    view = LinkView(
+        at=moment.at,
+        zone=zone,
+        link=link,
+        standing="over",
+        ended=ended_,
+        held=next(filter(None, (_held(engine, request) for request in found)), ""),
+    )
+    if moment.at >= link.expires:
+        return msgspec.structs.replace(view, standing="old")
+    if not waiting:
+        return view
+    cards = [_card(engine, moment, request, zone) for request in waiting]
+    shown = shown_name(link, waiting)
+    return msgspec.structs.replace(
+        view,
+        standing="pending",
+        by_link=all(approvable(r, link.via, engine.approve_via(r)) for r in waiting),
+        holds=_holds(engine, moment, waiting[0]),
+        paired=signer.device_of(cookie, moment.at) == link.recipient,
+        rows=tuple(
+            LinkRow(signer.token(link.delivery, request.id, link.recipient), card)
+            for request, card in zip(waiting, cards, strict=True)
+        ),
+        alike=set_card(cards, shown) if len(cards) > 1 else None,
+        shown=shown,
+    )
+
+
+def _end(request: Request, zone: tzinfo) -> EndedRow:
+    """Return how a request of a set ended."""
+    given, proposal = request.answer, request.asked.proposal
+    state = "expired" if request.pending else request.state
+    by = f" by {given.by}, {day_and_clock(given.at.astimezone(zone))}" if given else ""
+    words = proposal.text or ", ".join(proposal.paths) or proposal.description
+    return EndedRow(f"{state.capitalize()}{by}", words[:LISTED_CHARS])
 
 
 def _next(
@@ -147,10 +224,13 @@ def _waiting(engine: EngineState, moment: Moment, ids: Iterable[str]) -> list[Re
 def _row(
     engine: EngineState, moment: Moment, request: Request, link: SentLink, signer: Signer
 ) -> LinkRow:
-    known = details(engine, moment, request, grants=False)
-    card = request_card(known, _zone(engine, link.recipient), moment.at)
+    card = _card(engine, moment, request, _zone(engine, link.recipient))
     token = signer.token(link.delivery, request.id, link.recipient)
     return LinkRow(token, card.with_text(LISTED_CHARS))
+
+
+def _card(engine: EngineState, moment: Moment, request: Request, zone: tzinfo) -> RequestCard:
+    return request_card(details(engine, moment, request, grants=False), zone, moment.at)
 
 
 def _held(engine: EngineState, request: Request) -> str:

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from safetyd.cards.request_card import CardField, RequestCard, request_card
+from safetyd.cards.set_card import SetCard
 from safetyd.console.render.terminal_card import card as terminal_card
 from safetyd.console.review import detail
 from safetyd.core.approvals.request import Request
@@ -216,6 +217,30 @@ def check_message(place: str, **fields: Any) -> None:
         assert len(named) + int(more[1] if more else 0) >= len(names)
     if not (left_out or card.left_out or place in BRIEF):  # on a phone, only plain text
         assert shown.approves
+
+
+@pytest.mark.parametrize("long", [False, True])
+@pytest.mark.parametrize("count", [3, 20, 50])
+@pytest.mark.parametrize("place", CHANNELS)
+def test_a_set_is_shown_whole_or_offers_no_approval(place: str, count: int, long: bool) -> None:  # noqa: FBT001
+    rig = ComposeRig(telling("email", "sms", "desktop", "webhook", "ntfy", "team"))
+    for number in range(count):
+        why = f"node {number} is old, " * 60 if long else "old"
+        text = f"kubectl drain node-{number:02}"
+        rig.asks(f"p{number}", type="run_shell", text=text, rationale=why)
+    notice = message(rig, place)
+    assert isinstance(notice.card, SetCard)
+
+    shown = channel(notice, place)
+
+    parts = [part for member in notice.card.members for part in member.parts]
+    bare = _bare(shown.text)
+    whole = all(_bare(part) in bare for part in parts)
+    offers = re.search(rf"(?:code|Code|all {count}:?|A) ?\s*{CODE}", shown.text) or shown.approves
+    assert whole or not offers
+    if place in {"mail text", "mail HTML"} or (place not in {"sms", "desktop"} and not long):
+        assert whole
+        assert CODE in shown.text or place == "webhook"
 
 
 def _named(name: str, text: str, spelt: Callable[[str], str]) -> bool:

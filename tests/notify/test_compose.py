@@ -91,29 +91,30 @@ def test_one_left_of_many_is_told_as_a_single() -> None:
     assert (one.single.id, one.thread, one.list_link) == (second, second, "")
 
 
-def test_of_more_than_a_message_shows_the_rest_is_a_number() -> None:
+def test_further_entries_have_a_line_each_and_the_next_message_has_the_rest() -> None:
     wired = ComposeRig()
-    for n in range(23):
+    for n in range(103):
         wired.asks(f"p{n}", agent=f"agent-{n}", text=f"git push {n}")
     (delivery,) = wired.passes()
 
     notice = wired.says(delivery)
 
     assert (len(notice.cards), notice.more) == (20, 3)
+    assert sum(line.size for line in notice.lines) == 80
+    assert [line.title for line in notice.lines] == ["80 requests: push by 80 agents"]
 
 
-def test_of_an_agent_that_asks_more_than_is_shown_the_message_says_how_much() -> None:
+def test_what_an_agent_asks_beyond_what_is_shown_has_a_line_each() -> None:
     wired = ComposeRig()
     for n in range(23):
-        wired.asks(f"p{n}", agent="busy", text=f"git push {n}")
+        wired.asks(f"p{n}", agent="busy", text=f"git push {'abcdefghijklmnopqrstuvw'[n]}")
     (delivery,) = wired.passes()
 
     notice = wired.says(delivery)
 
-    assert [card.title for card in notice.cards[:2]] == [
-        "push by busy, and 3 more",
-        "push by busy",
-    ]
+    assert (len(notice.cards), len(notice.lines), notice.more) == (20, 3, 0)
+    assert all(line.title.startswith('push by busy: "git push ') for line in notice.lines)
+    assert all(line.link.endswith(f"/{line.refs[0]}/alice") for line in notice.lines)
 
 
 @pytest.mark.parametrize("ticked", [False, True])
@@ -370,13 +371,13 @@ def test_a_test_has_a_link_that_leads_back() -> None:
     assert said.link == f"https://safety.example.com/d/{delivery.id}/note_1/alice"
 
 
-def test_what_nobody_remembers_is_only_counted() -> None:
+def test_what_nobody_remembers_is_left_out() -> None:
     wired = ComposeRig()
     delivery = wired.due()
 
     notice = wired.composer.notice(wired.engine, delivery, (Item("alert", "note_gone"),), wired.at)
 
-    assert (notice.cards, notice.more) == ((), 1)
+    assert (notice.cards, notice.more) == ((), 0)
 
 
 def test_words_of_agents_in_a_report_are_harmless() -> None:

@@ -47,8 +47,19 @@ def changed(notice: Notice, **fields: object) -> Notice:
 def several(channel: str) -> Notice:
     wired = rig(channel)
     for number in range(1, 4):
-        wired.asks(f"p{number}", text=f"git push origin release-{number}")
+        wired.asks(f"p{number}", text=f"git push origin {'abc'[number - 1]}-branch")
     (delivery,) = wired.passes()
+    return wired.says(delivery)
+
+
+def alike(channel: str, *others: str) -> Notice:
+    """Return the message about twenty similar requests, and about others."""
+    wired = rig(channel)
+    nodes = [f"kubectl drain node-{number:02}" for number in range(1, 21)]
+    for number, command in enumerate((*nodes, *others)):
+        wired.asks(f"p{number}", type="run_shell", text=command)
+    wired.passes()
+    (delivery,) = wired.engine.outbox.deliveries()
     return wired.says(delivery)
 
 
@@ -95,6 +106,8 @@ def samples(channel: str) -> Iterator[tuple[str, Notice]]:
     yield "no exact text", single(channel, text="", description="Tidy up the server")
     yield "a paused agent", paused(channel)
     yield "several", asked
+    yield "twenty similar requests", alike(channel)
+    yield "twenty similar requests and another", alike(channel, "kubectl drain node-21 --force")
     yield (
         "after quiet hours",
         msgspec.structs.replace(changed(asked, quiet=True, more=1200), held_back=3, again=True),

@@ -53,8 +53,8 @@ def opens(rig: NotifierRig, token: str) -> str | None:
     """Return the request that a link opens."""
     links = rig.notifier.links
     token_id = links.signer.check(token)
-    outbox = rig.wired.engine.outbox
-    link = None if token_id is None else links.sent_links.find(outbox, token_id)
+    engine = rig.wired.engine
+    link = None if token_id is None else links.sent_links.find(engine, token_id)
     return None if link is None else link.request_id
 
 

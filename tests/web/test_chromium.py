@@ -9,6 +9,7 @@ import pytest
 from aiohttp import web
 from playwright.async_api import Browser, Page
 
+from safetyd.cards.similar_requests import set_ref
 from safetyd.web.http_server import FrontPage, Listener
 from safetyd.web.pages.front_page import front_page, front_text
 from tests.web.axe_findings import grave_findings
@@ -291,3 +292,50 @@ async def test_every_page_fits_a_phone_and_can_be_read_whatever_an_agent_writes(
     await listener.stop()
 
     assert found == []
+
+
+async def similar(site: LinkSite, count: int = 20) -> tuple[str, str]:
+    """Return the link and the code of a set of similar requests."""
+    ids = [
+        site.asks(id=f"n{n}", type="run_shell", text=f"kubectl drain node-{n:02}")
+        for n in range(count)
+    ]
+    requests = [site.queue.request(id_) for id_ in ids]
+    site.tells(*ids)
+    ref = set_ref(requests)
+    return f"{site.url}/d/{site.signer.token('dlv_1', ref, 'alice')}", site.code(ref)
+
+
+async def test_a_person_with_a_phone_answers_one_of_a_set_and_then_the_others(
+    site: LinkSite, browser: Browser
+) -> None:
+    link, code = await similar(site)
+
+    async with visitor(browser, viewport={"width": PHONE[0], "height": PHONE[1]}) as page:
+        await page.goto(link)
+        found = await grave_findings(page)
+        wide = await page.evaluate("document.documentElement.scrollWidth")
+        await page.click("li:nth-of-type(3) summary")
+        await press(page, "deny-3")
+        await page.click("a.button")
+        await page.fill("#c", code)
+        async with page.expect_navigation():
+            await page.keyboard.press("Enter")
+        said = await page.inner_text("h1")
+
+    assert (found, wide) == ([], PHONE[0])
+    assert said == "Approved: 19 requests"
+    answers = site.answers()
+    assert [answer.answer for answer in answers] == ["denied", *["approved"] * 19]
+    assert answers[0].id == "n2"
+
+
+async def test_program_that_presses_every_button_of_a_set_never_approves(
+    site: LinkSite, page: Page
+) -> None:
+    link, _ = await similar(site, 3)
+
+    await page.goto(link)
+    await page.evaluate(BOT)
+
+    assert "approved" not in {answer.answer for answer in site.answers()}

@@ -17,7 +17,7 @@ import msgspec
 from safetyd.core.events.event import Event
 from safetyd.core.messages.proposal import Urgency
 
-SHOWN: Final = 20  # maximum items that a message lists; further ones are only counted
+SHOWN: Final = 100  # maximum items that a message lists; only items of busy agents can be added
 ItemKind = Literal["request", "reminder", "last_call", "expired", "alert", "summary", "test"]
 
 DeliveryState = Literal[

@@ -77,7 +77,7 @@ def rendered(notice: Notice) -> DesktopNotice:
     summary = _flat(notice.subject)
     body, cards = fitted(notice.changed(_on_lines), "desktop.txt", MAX_BODY)
     card = cards[0] if notice.single else None
-    asked = isinstance(card, RequestCard) and bool(card.commands)
+    asked = isinstance(card, RequestCard) and bool(card.commands) and card.size == 1
     link = notice.single.link if notice.single else notice.list_link or _only(notice.cards)
     return DesktopNotice(
         delivery=notice.delivery,
@@ -96,7 +96,7 @@ def _actions(card: SingleCard | None, link: str) -> Iterator[Action]:
     """Yield the buttons, with Approve only if the whole action is shown."""
     if link:
         yield "review"
-    if isinstance(card, RequestCard) and card.commands and card.fields:
+    if isinstance(card, RequestCard) and card.size == 1 and card.commands and card.fields:
         if card.whole and "desktop" in card.approve_by:
             yield "approve"
         yield "deny"

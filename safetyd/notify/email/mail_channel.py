@@ -24,9 +24,10 @@ from safetyd.notify.email.channel import EmailConfig
 from safetyd.notify.email.mail_addresses import bare
 from safetyd.notify.message import Notice
 from safetyd.notify.sanitize import one_line
-from safetyd.notify.shortening import versions
+from safetyd.notify.shortening import of_lines, versions
 
 MAX_BYTES: Final = 100_000  # some mail programs cut longer mails
+DIGEST_LINES: Final = 80  # lines of the text of a digest
 
 Mark = Callable[[str, str], str]  # takes a message and a request
 
@@ -46,7 +47,8 @@ def mail(
     then has a `mark` for each request whose code the message shows.
     """
     message = EmailMessage()
-    for version in versions(notice, MAX_BYTES // 2):
+    short = of_lines(notice, DIGEST_LINES, lambda version: _text(version, reply_to))
+    for version in versions(short, MAX_BYTES // 2):
         message = _message(version, sender, host, reply_to, mark)
         if len(message.as_bytes()) <= MAX_BYTES:
             break
@@ -117,10 +119,19 @@ class Mail(Channel):
         self.reads = said
 
 
+def _text(notice: Notice, reply_to: str) -> str:
+    return notice.rendered("mail.txt", replies=bool(_coded(notice, reply_to)))
+
+
+def _coded(notice: Notice, reply_to: str) -> list[str]:
+    """Return the requests and sets that a reply can answer."""
+    return [card.id for card in notice.cards if card.code] if reply_to else []
+
+
 def _message(
     notice: Notice, sender: str, host: str, reply_to: str, mark: Mark | None
 ) -> EmailMessage:
-    coded = [card.id for card in notice.cards if card.code] if reply_to else []
+    coded = _coded(notice, reply_to)
     marks = [mark(notice.delivery, ref) for ref in coded] if mark else []
     message = EmailMessage(policy=_SMTP)
     for name, value in _headers(notice, host, marks):
@@ -129,7 +140,7 @@ def _message(
     message["To"] = notice.address
     if reply_to:
         message["Reply-To"] = reply_to
-    message.set_content(notice.rendered("mail.txt", replies=bool(coded)))
+    message.set_content(_text(notice, reply_to))
     message.add_alternative(notice.rendered("mail.html", replies=bool(coded)), subtype="html")
     return message
 

@@ -16,6 +16,7 @@ from typing import Final, Literal, NamedTuple, TypeVar
 import anyio
 import anyio.to_thread
 
+from safetyd.cards.similar_requests import set_ref
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Event, Moment
 from safetyd.core.outbox.deliveries import Delivery
@@ -28,7 +29,7 @@ from safetyd.notify.channel import (
     Unavailable,
     Undeliverable,
 )
-from safetyd.notify.code_replies import AskedRequest, CodeAnswer, CodeReplies, ReplyOutcome, Sender
+from safetyd.notify.code_replies import Asked, CodeAnswer, CodeReplies, ReplyOutcome, Sender
 from safetyd.notify.email.auth_results import dkim_domains, is_aligned
 from safetyd.notify.email.channel import EmailConfig
 from safetyd.notify.email.imap_folder import FolderMail, ImapFolder
@@ -36,6 +37,7 @@ from safetyd.notify.email.mail_addresses import bare, is_same_address
 from safetyd.notify.email.reply_mail import ReplyMail, read_reply
 from safetyd.notify.links.signing_keys import LINK_TIME
 from safetyd.notify.links.wrong_codes import revoked, warned
+from safetyd.notify.message_sets import sets_in
 
 CHANNEL: Final = "email"
 VIA: Final = f"link:{CHANNEL}"
@@ -65,6 +67,7 @@ SAID: Final[dict[Outcome, str]] = {
     "held": "Approved, but agents are stopped. The agent must propose the action again later.",
     "too_late": "NOT recorded: already answered or expired.",
     "elsewhere": "NOT approved: use a terminal or the page to approve. You can deny it by mail.",
+    "changed": "NOT approved: some of these requests have ended. Use the link for the others.",
     "unknown": f"NOT recorded: the mail that you replied to does not have this code.\n\n{HOW}",
     "repeated": "Your answer was recorded earlier.",
     "closed": "NOT recorded: that mail cannot be answered by reply. Use its link or a terminal.",
@@ -253,7 +256,7 @@ class MailReplies:
             events = (*events, *self._guessed(delivery, asked, moment))
         return Carried(events, outcome)
 
-    def _asked(self, state: EngineState, named: _Named) -> Iterator[AskedRequest]:
+    def _asked(self, state: EngineState, named: _Named) -> Iterator[Asked]:
         """Yield the requests whose codes a mail shows, unless they were revoked."""
         delivery, marks, _ = named
         signer, code_name = self._context.signer, state.records.link_revocations.code_name
@@ -263,20 +266,37 @@ class MailReplies:
                 continue
             if signer.mark_ok(delivery.id, item.ref, marks):
                 name = code_name(request.id, delivery.recipient, delivery.at)
-                yield AskedRequest(
-                    request, frozenset({name}), may_approve=True, delivery=delivery.id
+                yield Asked(
+                    request.id,
+                    (request,),
+                    frozenset({name}),
+                    may_approve=True,
+                    delivery=delivery.id,
+                )
+        for found in sets_in(state, delivery):
+            shown = [each for each in (found.pending, found.requests) if each]
+            marked = [each for each in shown if signer.mark_ok(delivery.id, set_ref(each), marks)]
+            if marked and not state.outbox.revoked(delivery.id, found.ref):
+                name = code_name(found.ref, delivery.recipient, delivery.at)
+                yield Asked(
+                    found.ref,
+                    marked[0],
+                    frozenset({name}),
+                    may_approve=True,
+                    delivery=delivery.id,
                 )
 
     def _guessed(
-        self, delivery: Delivery, asked: Sequence[AskedRequest], moment: Moment
+        self, delivery: Delivery, asked: Sequence[Asked], moment: Moment
     ) -> Iterator[Event]:
         """Count a wrong code for each request that it could have been for."""
         whose = delivery.recipient
-        pending = [each.request.id for each in asked if each.request.pending]
-        left = {id_: self._context.wrong_codes.left(id_, whose) for id_ in pending}
-        for id_ in (id_ for id_ in pending if not left[id_]):
-            yield revoked(delivery.id, id_, whose, moment)
-            yield warned(delivery.id, id_, whose, moment)
+        pending = [each for each in asked if each.pending]
+        left = {each.ref: self._context.wrong_codes.left(each.ref, whose) for each in pending}
+        for each in (each for each in pending if not left[each.ref]):
+            of_set = each.pending if len(each.requests) > 1 else ()
+            yield revoked(delivery.id, each.ref, whose, moment)
+            yield warned(delivery.id, each.ref, whose, moment, of_set)
 
     def _may_tell(self, refs: Sequence[str], at: datetime) -> bool:
         """Return True if none of these requests had an explanation in the last hour; note it."""
@@ -320,13 +340,14 @@ def _asks(state: EngineState, delivery: Delivery) -> bool:
     return any(state.approvals.find(item.ref) for item in delivery.items)
 
 
-def _has(asked: AskedRequest, sender: Sender, said: CodeAnswer) -> bool:
-    """Return True if the sender gave a request this answer before."""
-    given, answered = asked.request.answer, "approved" if said.approve else "denied"
-    return (
-        given is not None
-        and asked.request.state == answered
-        and (given.by, given.via) == (sender.recipient, VIA)
+def _has(asked: Asked, sender: Sender, said: CodeAnswer) -> bool:
+    """Return True if the sender gave this answer before."""
+    answered = "approved" if said.approve else "denied"
+    return all(
+        request.answer is not None
+        and request.state == answered
+        and (request.answer.by, request.answer.via) == (sender.recipient, VIA)
+        for request in asked.requests
     )
 
 

@@ -4,8 +4,10 @@ The owner of a relay sees the links of many requests, and could try a few codes 
 wrong codes from one relay count together.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
+from safetyd.core.approvals.request import Request
 from safetyd.core.events.event import Moment
 from safetyd.core.events.notification_events import Announced, LinkRevoked, Note
 from safetyd.core.token_bucket import Refill, TokenBucket
@@ -53,17 +55,30 @@ def revoked(delivery: str, request_id: str, recipient: str, moment: Moment) -> L
     )
 
 
-def warned(delivery: str, request_id: str, recipient: str, moment: Moment) -> Announced:
-    """Return an alert: somebody answers the recipient's message without knowing the code."""
+def warned(
+    delivery: str,
+    request_id: str,
+    recipient: str,
+    moment: Moment,
+    of_set: Sequence[Request] = (),
+) -> Announced:
+    """Return an alert: somebody answers the recipient's message without knowing the code.
+
+    `of_set` are the pending requests, if the code was for a set.
+    """
+    what, pending, command = request_id, "The request is", f"show {request_id}"
+    if of_set:
+        agent = of_set[0].agent
+        what = f"{len(of_set)} similar requests of {agent}"
+        pending, command = "The requests are", f"list --agent {agent}"
     note = Note(
         id=f"revoked_{delivery}_{request_id}",
         kind="alert",
         urgency="high",
-        title=f"Wrong codes for {request_id}",
+        title=f"Wrong codes for {what}",
         text=(
             f"Somebody tried {MAX_WRONG} or more wrong codes on links sent to you. The link in one "
-            "notification is now revoked. The request is still pending. To see it: "
-            f"safetyd show {request_id}"
+            f"notification is now revoked. {pending} still pending. To see more: safetyd {command}"
         ),
         at=moment.at,
     )

@@ -32,6 +32,7 @@ from safetyd.notify.channel import (
 from safetyd.notify.ended_messages import EndedMessage, EndedMessages
 from safetyd.notify.http_post import post
 from safetyd.notify.message import Notice
+from safetyd.notify.message_buttons import all_of
 from safetyd.notify.shortening import clip, fitted, in_bytes
 
 TITLE_CHARS: Final = 80
@@ -186,8 +187,8 @@ def _buttons(
         yield _answering("It works", card, "test", form)
     elif card and asks(card):
         if card.code:  # otherwise it does not show the whole action, or a terminal is needed
-            yield _answering("Approve", card, "approve", form)
-        yield _answering("Deny", card, "deny", form)
+            yield _answering(f"Approve{all_of(card)}", card, "approve", form)
+        yield _answering(f"Deny{all_of(card)}", card, "deny", form)
     yield Button("view", "Review", opened)
 
 

@@ -46,7 +46,8 @@ class PublicNotice(Notice, frozen=True, kw_only=True):
     def rendered(self, template: str, **values: object) -> str:
         shown = self.changed(_without_access)
         if isinstance(shown.card, DigestCard):
-            shown = replace(shown, card=replace(shown.card, list_link=""))
+            lines = tuple(replace(line, link="") for line in shown.card.lines)
+            shown = replace(shown, card=replace(shown.card, lines=lines, list_link=""))
         return self.templates.render(template, message=shown, **values)
 
 
@@ -102,7 +103,8 @@ def _rows(
 
 def _links(notice: Notice) -> Iterator[str]:
     """Yield safetyd's own links in the text."""
-    links = (notice.list_link, *(card.link for card in notice.cards))
+    entries = (*notice.cards, *notice.lines)
+    links = (notice.list_link, *(entry.link for entry in entries))
     yield from (link for link in links if opens_elsewhere(notice, link))
 
 

@@ -19,11 +19,12 @@ STOP_WORDS: Final = frozenset(
     {"STOP", "STOPALL", "UNSUBSCRIBE", "CANCEL", "END", "QUIT", "REVOKE", "OPTOUT"}
 )
 
-SAID: Final[Mapping[answers.Outcome | Literal["unknown", "not_recorded"], str]] = {
+SAID: Final[Mapping[answers.Outcome | Literal["unknown", "changed", "not_recorded"], str]] = {
     "approved": "Approved.",
     "denied": "Denied.",
     "held": "Approved, but agents are stopped. The agent must propose the action again later.",
     "unknown": "NOT recorded: no pending request has this code.",
+    "changed": "NOT approved: some of these requests have ended. Use the link for the others.",
     "too_late": "NOT recorded: already answered or expired.",
     "elsewhere": "NOT approved: use a terminal to approve. D and the code still deny it.",
     "not_recorded": "NOT recorded. Try again in a minute.",

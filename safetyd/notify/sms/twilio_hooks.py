@@ -18,7 +18,8 @@ from safetyd.core.outbox.deliveries import Delivery
 from safetyd.journal.mailbox import Carried, Plan, Unanswered
 from safetyd.notify.address_book import recipient_at
 from safetyd.notify.channel import CarryOut, ChannelContext, Hook, Misconfigured
-from safetyd.notify.code_replies import AskedRequest, CodeAnswer, CodeReplies, Sender, elsewhere
+from safetyd.notify.code_replies import Asked, CodeAnswer, CodeReplies, Sender, elsewhere
+from safetyd.notify.message_sets import sets_in
 from safetyd.notify.sms.channel import SmsConfig
 from safetyd.notify.sms.delivery_reports import arrived
 from safetyd.notify.sms.sms_channel import STATUS_PATH, arrival
@@ -120,13 +121,24 @@ class TwilioHooks:
 
         return plan
 
-    def _asked(self, state: EngineState, whose: str, *, alone: bool) -> Iterator[AskedRequest]:
-        """Yield the requests sent to a recipient by SMS; if `alone`, only those sent separately."""
+    def _asked(self, state: EngineState, whose: str, *, alone: bool) -> Iterator[Asked]:
+        """Yield the requests and sets sent to a recipient by SMS.
+
+        If `alone`, yield only those of messages that contain nothing else.
+        """
         code_name = state.records.link_revocations.code_name
-        for request in _asked_by_sms(state, whose, alone=alone):
-            sent = (one for one in state.outbox.told(request.id) if one.recipient == whose)
-            names = (code_name(request.id, whose, one.at) for one in sent if _is_sms(state, one))
-            yield AskedRequest(request, frozenset(names), self._sent_whole(request))
+        found: dict[str, tuple[Request, ...]] = {}
+        names: dict[str, set[str]] = {}
+        for delivery in state.outbox.deliveries():
+            if delivery.recipient != whose or not _is_sms(state, delivery):
+                continue
+            for ref, requests in _shown(state, delivery):
+                names.setdefault(ref, set()).add(code_name(ref, whose, delivery.at))
+                if not alone or len(requests) == len(delivery.items):
+                    found[ref] = requests
+        for ref, requests in found.items():
+            whole = all(map(self._sent_whole, requests))
+            yield Asked(ref, requests, frozenset(names[ref]), whole)
 
     def _sent_whole(self, request: Request) -> bool:
         """Return True if the SMS showed the whole action and a reply may approve its risk."""
@@ -143,19 +155,13 @@ class TwilioHooks:
         return plan
 
 
-def _asked_by_sms(state: EngineState, recipient: str, *, alone: bool) -> Iterator[Request]:
-    """Yield the requests sent to a recipient by SMS; if `alone`, only those sent separately."""
-    refs = {
-        item.ref: None
-        for delivery in state.outbox.deliveries()
-        if delivery.recipient == recipient and _is_sms(state, delivery)
-        if len(delivery.items) == 1 or not alone
-        for item in delivery.items[: delivery.shown]
-    }
-    for ref in refs:
-        request = state.approvals.find(ref)
+def _shown(state: EngineState, delivery: Delivery) -> Iterator[tuple[str, tuple[Request, ...]]]:
+    """Yield the requests and sets that a message lists."""
+    for item in delivery.items[: delivery.shown]:
+        request = state.approvals.find(item.ref)
         if request is not None:
-            yield request
+            yield request.id, (request,)
+    yield from ((found.ref, found.requests) for found in sets_in(state, delivery))
 
 
 def _is_sms(state: EngineState, delivery: Delivery) -> bool:

@@ -13,7 +13,7 @@ from typing import ClassVar, Final, Literal
 
 import msgspec
 
-from safetyd.cards.note_cards import SingleCard
+from safetyd.cards.note_cards import Line, SingleCard
 from safetyd.cards.request_card import EXACT, TEXT, RequestCard
 from safetyd.core.events.notification_events import ItemKind
 from safetyd.core.messages.proposal import Urgency
@@ -98,6 +98,7 @@ class PostedTopic(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     until: datetime | None = None
     silence: str = ""
     digest: str = ""
+    requests: tuple[str, ...] = ()  # the ids of similar requests that the topic is about
     count: int = 1
     commands: tuple[str, ...] = ()
     link: str = ""
@@ -105,12 +106,21 @@ class PostedTopic(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     fields: tuple[PostedField, ...] = ()  # further details for the decision
 
 
+class PostedLine(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Further requests or notes, for which the message has no room."""
+
+    title: str
+    ids: tuple[str, ...]
+    link: str = ""
+
+
 class Data(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     delivery: str
     recipient: str
     urgency: Urgency
     topics: tuple[PostedTopic, ...]
-    more: int = 0
+    also: tuple[PostedLine, ...] = ()
+    more: int = 0  # further items that the next message contains
     held_back: int = 0
     digest: bool = False
     again: bool = False
@@ -196,12 +206,18 @@ def _data(notice: Notice, *, links: bool) -> Data:
         recipient=notice.recipient,
         urgency=notice.urgency,
         topics=tuple(_posted(card, notice, links=links) for card in notice.cards),
+        also=tuple(_also(line, notice, links=links) for line in notice.lines),
         more=notice.more,
         held_back=notice.held_back,
         digest=notice.quiet,
         again=notice.again,
         list_link=notice.list_link if links else "",
     )
+
+
+def _also(line: Line, notice: Notice, *, links: bool) -> PostedLine:
+    title = "" if notice.minimal else line.title
+    return PostedLine(title, line.refs, line.link if links else "")
 
 
 def _type(notice: Notice) -> EventType:
@@ -262,6 +278,7 @@ def _posted_request(card: RequestCard, link: str, code: str) -> PostedTopic:
         until=card.deadline,
         silence=card.silence,
         digest=card.digest,
+        requests=card.refs if card.size > 1 else (),
         count=card.count,
         commands=card.commands,
         link=link,

@@ -1,4 +1,4 @@
-"""The card of a request as a page, and the form that answers it."""
+"""The card of a request or a set as a page, and the form that answers it."""
 
 from typing import Final, NamedTuple
 
@@ -41,7 +41,30 @@ def request_page(view: LinkView, draft: FormDraft) -> str:
         paired=view.paired,
         relayed=view.relayed,
         most=TYPED_CHARS,
+        count=0,
         next=next_link(view.next),
+    )
+
+
+def set_page(view: LinkView, draft: FormDraft) -> str:
+    """Return the pending requests of a set, and the form that answers all or one of them."""
+    alike, first = view.alike, view.rows[0].card
+    parts = [member.parts for member in alike.members] if alike else [()]
+    return page(
+        "link_set.html",
+        "Pending requests",
+        view.link.recipient,
+        card=alike.common if alike else first,
+        heading=alike.title if alike else first.title,
+        rows=list(zip(view.rows, parts, strict=True)),
+        ended=view.ended,
+        form=draft,
+        held=_holding(view.holds),
+        command="" if view.by_link else first.commands[0],
+        paired=view.paired,
+        relayed=view.relayed,
+        most=TYPED_CHARS,
+        count=len(view.rows) if alike else 0,
     )
 
 

@@ -9,7 +9,14 @@ from safetyd.core.text.time_words import complete, near
 from safetyd.web.link_view import LinkView
 from safetyd.web.pages.change_view import ChangeView
 from safetyd.web.pages.page_frame import page
-from safetyd.web.pages.request_page import FormDraft, NextLink, about, next_link, request_page
+from safetyd.web.pages.request_page import (
+    FormDraft,
+    NextLink,
+    about,
+    next_link,
+    request_page,
+    set_page,
+)
 
 NOBODY: Final = "Invalid link"
 NEEDLESS: Final = "No answer is needed."
@@ -108,7 +115,7 @@ def looked(view: LinkView, nonce: str, focus: str = "") -> ResultPage:
         return over(view)
     if not view.link.request_id:
         return ResultPage(HTTPStatus.OK, list_page(view))
-    return ResultPage(HTTPStatus.OK, request_page(view, FormDraft(nonce, focus=focus)))
+    return ResultPage(HTTPStatus.OK, _answer_page(view, FormDraft(nonce, focus=focus)))
 
 
 def recorded(view: LinkView) -> ResultPage:
@@ -131,13 +138,30 @@ def recorded(view: LinkView) -> ResultPage:
     )
 
 
+def set_recorded(view: LinkView, said: str, count: int, token: str) -> ResultPage:
+    """Return the page after `count` requests of a set were answered."""
+    what = "1 request" if count == 1 else f"{count} requests"
+    left = len(view.rows)
+    then = NextLink(token, f"Answer the other {left}" if left > 1 else "Answer the other one")
+    held = f"{view.held.rstrip('.')}. Until this ends, no action may run." if view.held else ""
+    page = told_page(
+        f"{said.capitalize()}: {what}",
+        held or "The agent has received your answer.",
+        tone="warn" if held else "good",
+        then=then if left else None,
+    )
+    return ResultPage(HTTPStatus.OK, page)
+
+
 def tested() -> ResultPage:
     why = "Notifications reach you, and your answers reach safetyd."
     return ResultPage(HTTPStatus.OK, told_page("It works", why, tone="good"))
 
 
-def over(view: LinkView, wanted: str = "") -> ResultPage:
+def over(view: LinkView, wanted: str = "") -> ResultPage:  # noqa: PLR0911 - one for each end
     """Return a page that says how a request ended. `wanted` is an answer that came too late."""
+    if view.link.members and view.standing == "over":
+        return ResultPage(HTTPStatus.CONFLICT if wanted else HTTPStatus.OK, _set_over(view))
     match view.standing:
         case "approved" | "denied":
             return _decided(view, wanted)
@@ -160,7 +184,11 @@ def over(view: LinkView, wanted: str = "") -> ResultPage:
 def again(view: LinkView, nonce: str, why: str, words: str) -> ResultPage:
     """Return the request again, with the reason why an answer was refused."""
     draft = FormDraft(nonce, f"Not recorded. {why}", words, focus="a")
-    return ResultPage(HTTPStatus.FORBIDDEN, request_page(view, draft))
+    return ResultPage(HTTPStatus.FORBIDDEN, _answer_page(view, draft))
+
+
+def _answer_page(view: LinkView, draft: FormDraft) -> str:
+    return set_page(view, draft) if view.link.members else request_page(view, draft)
 
 
 def foreign() -> ResultPage:
@@ -208,6 +236,13 @@ def unreachable(token: str, *, under_way: bool) -> ResultPage:
     deadline = "A request without an answer expires at its deadline, and the action is not allowed."
     page = told_page(title, said, deadline, tone="bad", then=NextLink(token, "Try again"))
     return ResultPage(HTTPStatus.SERVICE_UNAVAILABLE, page, 5.0)
+
+
+def _set_over(view: LinkView) -> str:
+    """Return how the requests of a set ended, each with its words."""
+    about = "\n".join(f"{row.how}: {row.words}" for row in view.ended)
+    why = "No answer is recorded now. This is how each of them ended:"
+    return told_page("These requests have ended", why, about=about)
 
 
 def _answered_at(view: LinkView) -> str:

@@ -35,6 +35,12 @@ AWAKE_ALICE = config(recipients=(alice(quiet=AWAKE),))
 AWAKE_TWICE = config(recipients=(alice(quiet=AWAKE),), rounds=("09:00", "16:00"))
 
 
+@pytest.fixture(autouse=True)
+def few_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a message have fewer places than usual."""
+    monkeypatch.setattr(bundling, "SHOWN", SHOWN)
+
+
 def flood(story: OutboxStory, names: int = 130, t: float = 0, **fields: object) -> list[str]:
     """Ask under names that somebody made up."""
     return [story.asks(t, "p", f"made-up-{n}", keyless=True, **fields) for n in range(names)]

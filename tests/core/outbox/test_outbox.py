@@ -137,16 +137,16 @@ def test_of_a_long_time_a_quarter_is_left_for_an_answer() -> None:
 
 
 @pytest.mark.req("S3.37")
-def test_a_message_shows_twenty_things_and_the_next_one_the_rest() -> None:
+def test_a_message_has_room_for_a_hundred_items_and_the_next_one_for_the_rest() -> None:
     story = OutboxStory(config(recipients=(alice(agents=("*",)),)))
-    asked = [story.asks(n / 10, f"p{n}", f"a{n}") for n in range(24)]
+    asked = [story.asks(n / 100, f"p{n}", f"a{n}") for n in range(104)]
     calm = story.asks(3, "low", "b", urgency="low")
 
     (due,) = story.tells_at(70)
     (later,) = story.tells_at(130)
 
-    assert (refs(due), due.more, due.left) == (asked[:20], 0, 5)
-    assert (refs(later), later.more, later.left) == ([*asked[20:], calm], 0, 0)
+    assert (refs(due), due.more, due.left) == (asked[:100], 0, 5)
+    assert (refs(later), later.more, later.left) == ([*asked[100:], calm], 0, 0)
     assert story.waiting() == []
 
 

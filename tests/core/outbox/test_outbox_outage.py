@@ -4,7 +4,7 @@ from typing import Final
 
 import pytest
 
-from safetyd.core.events.notification_events import Due
+from safetyd.core.events.notification_events import SHOWN, Due
 from tests.core.outbox.outbox_story import DAY, MINUTE, OutboxStory, config
 from tests.story import at
 from tests.tracing import untraced
@@ -53,8 +53,8 @@ def test_after_a_week_without_mail_thousands_of_requests_come_in_a_few_messages(
     assert story.approvals.pending_count() == MANY
     first = after[0]
     each = MANY // AGENTS
-    assert (len(first.items), first.more) == (20, 20 * (each - 1))  # of twenty agents, by number
-    assert first.left == MANY - len(during[0].items) - 20 * each
+    assert (len(first.items), first.more) == (SHOWN, SHOWN * (each - 1))  # one of each agent
+    assert first.left == MANY - len(during[0].items) - SHOWN * each
     print(f"{len(after)} messages in the day after, with all reminders of {MANY} open requests")
     assert len(after) < 60
     assert story.outbox.unnotified(at(WEEK + DAY)) == 0

@@ -67,6 +67,6 @@ def test_many_requests_of_few_agents_are_a_message_of_which_a_restart_knows(
 ) -> None:
     dues = many.ticks(30 * DAY + 8 * 3600)
 
-    # Of twenty agents that asked twenty times each; there are a thousand.
-    assert [(len(due.items), due.more, due.left) for due in dues] == [(20, 380, 19_600)] * 2
+    # Of a hundred agents that asked twenty times each; there are a thousand.
+    assert [(len(due.items), due.more, due.left) for due in dues] == [(100, 1900, 18_000)] * 2
     assert many.restored().outbox.save()() == many.outbox.save()()

@@ -98,7 +98,7 @@ def test_several_requests_can_only_be_reviewed() -> None:
     )
     assert lines[0] == "push by code-0"
     assert lines[-3:] == [
-        f"{25 - len(lines) + 3} more",
+        "5 more follow",
         "2 less urgent not sent",
         "safetyd list",
     ]

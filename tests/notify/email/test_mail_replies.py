@@ -361,16 +361,16 @@ async def test_a_reply_to_a_mail_about_several_requests_answers_the_one_of_its_c
     dovecot: Dovecot, tmp_path: Path
 ) -> None:
     async with alice(dovecot, tmp_path) as person:
-        mail = await person.asked(*(f"p{n}" for n in range(12)))
+        mail = await person.asked(*(f"p{n}" for n in range(4)))
         codes = _codes(mail)
         await person.sends(reply_to(mail, f"deny {codes[1]}"))
-        await person.sends(reply_to(mail, f"approve {codes[11]}"))
+        await person.sends(reply_to(mail, f"approve {codes[3]}"))
         confirmed = await person.mail(3)
 
     assert str(mail.message["Message-ID"]) in str(confirmed.message["References"])
     assert [recorded.answer for recorded in person.answers()] == ["denied", "approved"]
     assert len({recorded.request_id for recorded in person.answers()}) == 2
-    assert len(codes) == 12
+    assert len(codes) == 4
 
 
 def _codes(mail: Received) -> list[str]:
@@ -419,3 +419,31 @@ async def test_a_mailbox_that_cannot_be_read_is_shown_and_read_later(
 
     assert while_down.startswith("cannot be read: 127.0.0.1:")
     assert [recorded.answer for recorded in person.answers()] == ["denied"]
+
+
+async def test_one_reply_approves_similar_requests_and_only_exactly_those_shown(
+    dovecot: Dovecot, tmp_path: Path
+) -> None:
+    async with alice(dovecot, tmp_path) as person:
+        wired = person.rig.wired
+        ids = [wired.asks(f"p{n}", text=f"restart app-{n}") for n in range(3)]
+        wired.passes()
+        mail = await person.mail(1)
+        others = [wired.asks(f"q{n}", text=f"restart db-{n}") for n in range(3)]
+        wired.passes()
+        second = await person.mail(2)
+        wired.answers(others[0])
+        ended = len(person.answers())
+        await person.sends(reply_to(second, f"approve {code_in(second)}"))
+        changed = await person.mail(3)
+        none = len(person.answers())
+        await person.sends(reply_to(mail, f"approve {code_in(mail)}"))
+        await person.mail(4)
+        await person.sends(reply_to(second, f"deny {code_in(second)}"))
+        await person.mail(5)
+
+    assert none == ended
+    assert changed.text.strip() == SAID["changed"]
+    said = [(each.request_id, each.answer) for each in person.answers()[ended:]]
+    approved, denied = [(i, "approved") for i in ids], [(i, "denied") for i in others[1:]]
+    assert said == [*approved, *denied]

@@ -35,7 +35,7 @@ class Links:
         return self.finds(self.signer.token_id(delivery, request_id, recipient))
 
     def finds(self, token_id: bytes) -> SentLink | None:
-        return self.sent_links.find(self.engine.outbox, token_id)
+        return self.sent_links.find(self.engine, token_id)
 
 
 def test_token_leads_to_its_message_request_and_reader() -> None:

@@ -13,6 +13,8 @@ import msgspec
 import pytest
 from aiohttp import web
 
+from safetyd.cards.similar_requests import set_ref
+from safetyd.core.approvals.request import Request
 from safetyd.core.events.guard_events import PersonSeen
 from safetyd.core.events.notification_events import Announced, Due, Item, Told
 from safetyd.core.events.request_events import Answered
@@ -514,3 +516,51 @@ def _send_half(url: str, *lines: str) -> bytes:
     with socket.create_connection((host, int(port)), timeout=4) as connection:
         connection.sendall("\r\n".join(head).encode())
         return connection.recv(4096)
+
+
+def restarts(phone: Phone, count: int = 3) -> list[Request]:
+    """Return similar requests that alice was sent in one SMS."""
+    ids = [phone.wired.asks(f"p{n}", text=f"restart app-{n}") for n in range(count)]
+    phone.wired.passes()
+    return [phone.wired.queue.request(id_) for id_ in ids]
+
+
+@pytest.mark.parametrize(("letter", "answer"), [("A", "approved"), ("D", "denied")])
+async def test_one_code_answers_a_set(letter: str, answer: str) -> None:
+    phone = Phone()
+    requests = restarts(phone)
+
+    async with phone.at_work():
+        said = [await phone.says(f"{letter} {phone.code(set_ref(requests))}") for _ in range(2)]
+
+    assert said == [f"{answer.capitalize()}.", SAID["too_late"]]
+    assert [each.request_id for each in phone.answers()] == [r.id for r in requests]
+    assert {each.answer for each in phone.answers()} == {answer}
+    seen = [e for e in phone.wired.journalled(PersonSeen) if isinstance(e, PersonSeen)]
+    assert [event.how for event in seen].count("sms") == 1
+
+
+async def test_a_set_of_which_one_has_ended_is_not_approved_but_can_be_denied() -> None:
+    phone = Phone()
+    requests = restarts(phone)
+    phone.wired.answers(requests[0].id)
+    before = len(phone.answers())
+
+    async with phone.at_work():
+        approved = await phone.says(f"A {phone.code(set_ref(requests))}")
+        none = len(phone.answers()) - before
+        denied = await phone.says(f"D {phone.code(set_ref(requests))}")
+
+    assert (approved, none, denied) == (SAID["changed"], 0, "Denied.")
+    assert [each.request_id for each in phone.answers()[before:]] == [r.id for r in requests[1:]]
+
+
+async def test_a_set_beside_something_else_is_not_approved_by_a_reply() -> None:
+    phone = Phone()
+    phone.wired.asks("other", text="git push elsewhere", agent="other")
+    requests = restarts(phone)
+
+    async with phone.at_work():
+        said = await phone.says(f"A {phone.code(set_ref(requests))}")
+
+    assert (said, phone.answers()) == (SAID["unknown"], [])

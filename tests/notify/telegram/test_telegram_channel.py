@@ -7,6 +7,7 @@ import anyio
 import anyio.to_thread
 import pytest
 
+from safetyd.notify.button_channel import SAID, UNKNOWN
 from safetyd.notify.channel import Misconfigured
 from safetyd.notify.telegram.bot_api import BotApi
 from safetyd.notify.telegram.telegram_channel import Telegram as Channel
@@ -64,3 +65,30 @@ async def test_messages_about_what_expired_say_so_and_keep_the_buttons_of_the_ot
     assert after.text.startswith("Expired: push by ")
     assert "git push elsewhere" in after.text
     assert set(after.buttons) == {"Approve", "Deny"}
+
+
+async def test_one_tap_answers_a_set_that_the_message_shows_until_the_set_changes(
+    bot: Telegram, tmp_path: Path
+) -> None:
+    (tmp_path / "bot").write_text(TOKEN)
+    rig = NotifierRig(tmp_path, table(bot, "bot", '"4711"'))
+
+    async with rig.at_work():
+        until_s = (300, 86_400, 86_400, 86_400)
+        ids = [
+            rig.wired.asks(f"p{n}", text=f"restart app-{n}", timeout_s=timeout_s)
+            for n, timeout_s in enumerate(until_s)
+        ]
+        rig.wired.passes()
+        await rig.wired.rest()
+        ((_, first),) = bot.messages.items()
+        rig.wired.passes(400)
+        stale = await anyio.to_thread.run_sync(bot.told, bot.tap(4711, first, "Approve all 4"))
+        answered = [rig.wired.queue.request(id_).state for id_ in ids]
+        edited = await anyio.to_thread.run_sync(bot.edited, first)
+        said = await anyio.to_thread.run_sync(bot.told, bot.tap(4711, edited, "Approve all 3"))
+
+    assert "app-3" in first.text
+    assert (stale, answered) == (UNKNOWN, ["expired", *["pending"] * 3])
+    assert said == SAID["approved"]
+    assert [rig.wired.queue.request(id_).state for id_ in ids] == ["expired", *["approved"] * 3]

@@ -1,5 +1,6 @@
 """What the daemon accepts from a relay whose owner is an attacker."""
 
+import re
 import string
 from collections.abc import AsyncIterator
 from random import Random
@@ -8,6 +9,7 @@ import msgspec
 import pytest
 
 from safetyd.bus.question_limits import BOUNDS
+from safetyd.cards.similar_requests import set_ref
 from safetyd.core.events.notification_events import Announced, LinkRevoked
 from safetyd.core.messages.proposal import MAX_MESSAGE_BYTES, MAX_TEXT_BYTES
 from safetyd.notify.links.wrong_codes import MAX_WRONG, RELAY_WRONG
@@ -284,3 +286,34 @@ async def test_a_failing_page_is_an_error_of_its_own(
 
     assert heard.code == "internal"
     assert token not in caplog.text
+
+
+async def test_a_relay_shows_a_set_and_approves_it_only_with_all_digits_of_its_code(
+    links: RelayedLinks,
+) -> None:
+    site = links.site
+    ids = [
+        site.asks(id=f"n{n}", type="run_shell", text=f"kubectl drain node-{n}") for n in range(3)
+    ]
+    requests = [site.queue.request(id_) for id_ in ids]
+    site.tells(*ids)
+    token = site.signer.token("dlv_1", set_ref(requests), "alice")
+    page = await links.view(token)
+    found = re.search(r'name="n" value="([^"]*)"', page.text)
+    nonce, code = found[1] if found else "", links.code(set_ref(requests))
+
+    heard = [
+        await links.answer(token, "approve", given, n=nonce)
+        for given in ("", code[:4], wrong(code), links.code(ids[0]))
+    ]
+    answered = len(site.answers())
+    one = await links.answer(token, "approve-2", code, n=nonce)
+    stale = await links.answer(token, "approve", code, n=nonce)
+    again = re.search(r'name="n" value="([^"]*)"', stale.text)
+    rest = await links.answer(token, "approve", code, n=again[1] if again else "")
+
+    assert [each.status for each in heard] == [403] * 4
+    assert answered == 0
+    assert (one.status, stale.status, rest.status) == (200, 403, 200)
+    assert [a.request_id for a in site.answers()] == [ids[1], ids[0], ids[2]]
+    assert {a.assurance for a in site.answers()} == {"code"}

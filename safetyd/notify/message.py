@@ -161,8 +161,9 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
         others = ", ".join([*said, f"{self.more:,} more"] if self.more else said)
         if not (number := counts["request"]):
             return others
-        asked = [card for card in self.cards if isinstance(card, RequestCard) and card.asks]
-        types = "" if self.minimal or not asked else f": {_types(asked)}"
+        cards = (card for card in self.cards if isinstance(card, RequestCard) and card.asks)
+        lines = (line for line in self.lines if line.kind == "request")
+        types = "" if self.minimal else f": {_types((*cards, *lines))}"
         count = f"{number:,} {'request' if number == 1 else 'requests'}{types}"
         return "; ".join(filter(None, (count, others)))
 
@@ -210,11 +211,11 @@ def sort(card: SingleCard) -> ItemKind:
     return "request" if asks(card) else card.kind
 
 
-def _types(cards: Sequence[RequestCard]) -> str:
+def _types(entries: Sequence[RequestCard | Line]) -> str:
     """Return the types of requests, with the number of each if there are several."""
     counts = Counter[str]()
-    for card in cards:
-        counts[card.type] += card.size
+    for entry in entries:
+        counts[entry.type] += entry.size
     return ", ".join(
         f"{name} {TIMES}{count}" if count > 1 else name for name, count in counts.items()
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Final
 
 import msgspec
 
@@ -10,6 +11,8 @@ from safetyd.core.events.event import Event, Ticked
 from safetyd.core.events.guard_events import PersonSeen
 from safetyd.core.events.rota_events import DatedShift, DutyChanged, RotaRead, RotaUnread
 from safetyd.core.rota import Rota, RotaPolicy
+
+ON_A_PHONE: Final = ("link", "sms")  # how answers from messages are recorded
 
 
 class OnCallState(msgspec.Struct):
@@ -83,8 +86,9 @@ class OnCall(Actor):
         self._state.on_duty = event.on
 
     def _seen(self, event: PersonSeen) -> None:
-        # The first start is recorded as if somebody was there.
-        if event.by != "safetyd":
+        # The first start is recorded as if somebody was there. Whoever answers on a phone may not
+        # look at other requests.
+        if event.by != "safetyd" and not event.how.startswith(ON_A_PHONE):
             self._state.seen_t = event.t
 
     def _ticked(self, tick: Ticked) -> Sequence[Event]:

@@ -28,7 +28,7 @@ from safetyd.core.events.notification_events import (
 from safetyd.core.messages.proposal import Risk
 from safetyd.core.outbox.deliveries import Delivery
 from safetyd.core.recipients import Recipient
-from safetyd.core.text.time_words import in_zone
+from safetyd.core.text.time_words import clock, in_zone
 from safetyd.notify.channel_templates import ChannelTemplates
 from safetyd.notify.message import Notice, Privacy
 from safetyd.notify.message_sets import sets_in
@@ -162,6 +162,7 @@ class Composer:
             machine=self._machine,
             privacy=destination.privacy,
             templates=self._templates,
+            limited_until=_limit(delivery, now),
             option=self._option,
         )
 
@@ -229,6 +230,12 @@ class Composer:
     def link(self, delivery: str, ref: str, recipient: str) -> str:
         """Return the link to an item of a message, or without `ref`, to the list of its items."""
         return self._links.link(delivery, ref, recipient)
+
+
+def _limit(delivery: Delivery, now: datetime) -> str:
+    """Return until when the channel sends no other urgent message, or an empty text."""
+    until = delivery.limited_until
+    return "" if until is None else clock(until.astimezone(now.tzinfo))
 
 
 def _quiet(state: EngineState, delivery: Delivery, items: tuple[Item, ...], at: datetime) -> bool:

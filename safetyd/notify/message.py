@@ -60,6 +60,7 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
     machine: str = ""  # the name of the machine
     privacy: Privacy = "full"
     templates: ChannelTemplates = ChannelTemplates()
+    limited_until: str = ""  # until when no other urgent message is sent on this channel
     option: str = ""  # the option that commands need if the data directory is not the default
 
     def rendered(self, template: str, **values: object) -> str:
@@ -198,6 +199,11 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
         """Remarks about the message itself."""
         if self.reach:
             yield self.reach
+        if self.limited_until:
+            yield (
+                f"This is the last urgent message on this channel before {self.limited_until}. "
+                "Until then, urgent requests use other channels and people, or wait."
+            )
         if self.held_back:
             yield f"Less urgent notifications not sent: {self.held_back:,}. See: safetyd list"
         if self.option:

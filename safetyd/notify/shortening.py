@@ -26,6 +26,7 @@ TEXTS: Final = (
     30,
 )  # lengths of the exact text to try, in characters
 ENTRIES: Final = (900, 500, 250, 120, 60)  # lengths of each card in a digest to try
+DIGEST_LINES: Final = 78  # lines of the text of a digest, without a title
 NUMBERS_OF_LINES: Final = (MAX_LINES, 6, 1)  # to try, for the entries without a card
 
 ROW_CHARS: Final = 60  # characters of a field in a row of a mail
@@ -48,6 +49,8 @@ def fitted(
     notice: Notice, template: str, most: int, size: Size = len
 ) -> tuple[str, tuple[SingleCard, ...]]:
     """Return the longest text of a template whose size is at most `most`, and the cards in it."""
+    if notice.quiet:
+        notice = of_lines(notice, lambda version: version.rendered(template).strip())
     text, cards = "", notice.cards
     for version in versions(notice, most):
         text, cards = version.rendered(template).strip(), version.cards
@@ -121,14 +124,14 @@ def _with_lines(digest: DigestCard, kept: Collection[int], most: int = MAX_LINES
     return msgspec.structs.replace(digest, cards=cards, lines=lines)
 
 
-def of_lines(notice: Notice, most: int, render: Callable[[Notice], str]) -> Notice:
-    """Return a digest whose text has at most `most` lines, if that is possible.
+def of_lines(notice: Notice, render: Callable[[Notice], str]) -> Notice:
+    """Return a digest whose text has at most `DIGEST_LINES` lines, if that is possible.
 
     Requests that have no room get a line each. Alerts and summaries are only shortened.
     """
 
     def fits(version: Notice) -> bool:
-        return render(version).count("\n") < most
+        return render(version).count("\n") < DIGEST_LINES
 
     digest = notice.card
     if not isinstance(digest, DigestCard) or fits(notice):
@@ -141,7 +144,7 @@ def of_lines(notice: Notice, most: int, render: Callable[[Notice], str]) -> Noti
         if fits(version):
             break
         version = version.changed(partial(entry, chars=chars))
-    room = most - render(version).count("\n")
+    room = DIGEST_LINES - render(version).count("\n")
     kept = list[int]()
     for at in asked:
         if (needed := _height(digest.cards[at])) <= room:

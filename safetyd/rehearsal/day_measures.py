@@ -114,7 +114,9 @@ def _of_messages(facts: DayFacts) -> Iterator[Measure]:
     yield Measure(name="messages given up", value=len(facts.given_up()))
     lost = len(facts.lost())
     yield Measure(name="sent, but nobody got it", value=lost, goal=goals.undelivered)
-    lines = max((one.text.count("\n") + 1 for one in arrivals if one.digest), default=0)
+    kinds = facts.record.telling.channels
+    digests = [one.text for one in arrivals if one.digest and kinds[one.channel] != "webhook"]
+    lines = max((text.count("\n") + 1 for text in digests), default=0)
     yield Measure(name="lines of the longest digest", value=lines, goal=goals.digest_lines)
     subjects = [one.subject for one in arrivals]
     longest = max(subjects, key=len, default="")

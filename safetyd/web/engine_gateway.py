@@ -6,7 +6,7 @@ from typing import Final, Generic, TypeVar
 import anyio
 
 from safetyd.core.engine.engine_state import EngineState
-from safetyd.core.events.event import Moment
+from safetyd.core.events.event import Event, Moment
 from safetyd.journal.mailbox import (
     Carried,
     CommandEnvelope,
@@ -72,6 +72,11 @@ class EngineGateway:
         self._closed = closed
         self._muted = muted
         self._standby = standby
+
+    def record(self, make: Callable[[Moment], Event]) -> None:
+        """Record an event without waiting for it. A standby records nothing."""
+        if not self._standby():
+            self.mailbox.record(make)
 
     async def ask(self, ask: Ask) -> object:
         """Return the answer once everything in it is durable."""

@@ -3,7 +3,7 @@
 import hashlib
 import logging
 from collections.abc import Awaitable, Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from http import HTTPStatus
 from typing import Final, NoReturn
@@ -13,6 +13,7 @@ import msgspec
 from safetyd.core.approvals.request import Request
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
+from safetyd.core.events.notification_events import LinkOpened
 from safetyd.journal.mailbox import Carried, Unanswered
 from safetyd.notify.links.sent_links import SentLinks
 from safetyd.notify.links.tokens import Signer
@@ -25,6 +26,9 @@ from safetyd.web.link_view import LinkView, nonce_name
 from safetyd.web.pages import result_pages
 from safetyd.web.pages.change_view import change_view
 from safetyd.web.pages.result_pages import ResultPage
+
+SCANNED: Final = timedelta(minutes=1)  # after a message, programs open its links
+MAX_OPENED: Final = 10_000
 
 log = logging.getLogger("safetyd.web")
 
@@ -71,6 +75,7 @@ class LinkPages:
         self.signer = signer
         self._links = LinkAnswers(signer, sent_links, waits, used, wrong)
         self._ask = ask
+        self._opened: dict[str, None] = {}  # messages whose links were opened
 
     async def look(
         self, token_id: bytes, *, focus: str = "", cookie: str = "", relayed: bool = False
@@ -82,8 +87,32 @@ class LinkPages:
             raise LinksUnavailable(under_way=False) from None
         if not isinstance(view, LinkView):
             raise UnknownLink
+        self._note_opened(view)
         nonce = self._nonce(token_id, view)
         return result_pages.looked(await self._with_change(view), nonce, focus)
+
+    def _note_opened(self, view: LinkView) -> None:
+        """Record that a link in a message was opened for the first time.
+
+        Programs that check mails open links as soon as they arrive; that does not count.
+        """
+        link = view.link
+        refs = link.members or ((link.request_id,) if link.request_id else link.listed)
+        new = link.delivery not in self._opened and not link.test
+        if not new or view.at < link.sent + SCANNED:
+            return
+        self._opened[link.delivery] = None
+        while len(self._opened) > MAX_OPENED:
+            del self._opened[next(iter(self._opened))]
+        self.gateway.record(
+            lambda moment: LinkOpened(
+                at=moment.at,
+                t=moment.t,
+                delivery=link.delivery,
+                recipient=link.recipient,
+                request_ids=refs,
+            )
+        )
 
     async def settle(self, token_id: bytes, form: Form) -> ResultPage:
         """Record an answer, or refuse it. Return the page that says which."""

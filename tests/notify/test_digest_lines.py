@@ -5,10 +5,10 @@ import pytest
 from safetyd.cards.digest_lines import MAX_LINES, line_of, merged
 from safetyd.cards.note_cards import DigestCard, SingleCard
 from safetyd.notify.compose import LISTED
-from safetyd.notify.email.mail_channel import DIGEST_LINES, mail
+from safetyd.notify.email.mail_channel import mail
 from safetyd.notify.message import Notice
 from safetyd.notify.ntfy.channel import MAX_BYTES, publication
-from safetyd.notify.shortening import of_lines, versions
+from safetyd.notify.shortening import DIGEST_LINES, of_lines, versions
 from tests.notify.message_samples import (
     LIST_LINK,
     alert_topic,
@@ -52,7 +52,7 @@ def text(made: Notice) -> str:
 def test_a_digest_has_at_most_eighty_lines_and_loses_nothing(count: int, agents: int) -> None:
     made = digest(count, agents)
 
-    short = of_lines(made, DIGEST_LINES, plain)
+    short = of_lines(made, plain)
     said = text(made)
 
     assert said.count("\n") <= DIGEST_LINES
@@ -70,7 +70,7 @@ def test_a_long_request_gets_a_line_and_the_others_keep_their_cards() -> None:
     long = request_topic(id="req_long", text="x\n" * 500)
     made = notice(long, *digest(3, 3).cards)
 
-    short = of_lines(made, DIGEST_LINES, plain)
+    short = of_lines(made, plain)
 
     assert [card.id for card in short.cards] == ["req_0", "req_1", "req_2"]
     assert [line.refs for line in short.lines] == [("req_long",)]
@@ -80,7 +80,7 @@ def test_alerts_and_reports_keep_their_cards() -> None:
     alert = alert_topic(text="why\n" * 90)
     made = digest(20, 5, "git push", alert, report_topic())
 
-    short = of_lines(made, DIGEST_LINES, plain)
+    short = of_lines(made, plain)
 
     assert [card.id for card in short.cards[:2]] == [alert.id, report_topic().id]
     assert plain(short).count("\n") < DIGEST_LINES
@@ -90,7 +90,7 @@ def test_alerts_and_reports_keep_their_cards() -> None:
 def test_one_request_is_never_cut_by_its_lines() -> None:
     made = notice(request_topic(text="x\n" * 500))
 
-    assert of_lines(made, DIGEST_LINES, plain) is made
+    assert of_lines(made, plain) is made
 
 
 def test_every_shorter_version_of_a_digest_names_everything() -> None:

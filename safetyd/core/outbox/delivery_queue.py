@@ -354,7 +354,10 @@ def messages(queue: DeliveryQueue, at: datetime, timing: Timing) -> Iterator[Que
 
 
 def ripe(queue: DeliveryQueue, sort: Sort, at: datetime, timing: Timing) -> QueuedMessage:
-    """Return the due batches of a sort. Skip parties with `MAX_OPEN` open urgent messages."""
+    """Return the due batches of a sort. Skip parties with `MAX_OPEN` open urgent messages.
+
+    If a batch without urgent items is due, those that only wait for patience go with it.
+    """
     names, digest = list[str](), False
     for name, batch in queue.rows.items():
         # Check the time of the batch first: that is cheap, and limits can only delay it.
@@ -364,6 +367,8 @@ def ripe(queue: DeliveryQueue, sort: Sort, at: datetime, timing: Timing) -> Queu
             if due <= at and not crowded:
                 names.append(name)
                 digest |= deferred
+    if names and sort == "batch":
+        names = [name for name, batch in queue.rows.items() if _may_ride(queue, batch, at)]
     return QueuedMessage(sort, tuple(names), digest)
 
 
@@ -388,6 +393,11 @@ def _due(queue: DeliveryQueue, batch: Batch, at: datetime, timing: Timing) -> tu
         due = max(due, queue.last_at + timing.interval)
     ends = timing.quiet(due)
     return (due, False) if ends is None else (ends + _jitter(queue, ends), True)
+
+
+def _may_ride(queue: DeliveryQueue, batch: Batch, at: datetime) -> bool:
+    ready = batch.flush_at <= at or batch.ahead(at)
+    return batch.sort == "batch" and ready and not queue.told_lately(batch.agent, at)
 
 
 def _not_before(due: datetime, allowed: datetime | None, hurry: datetime | None) -> datetime:

@@ -30,6 +30,7 @@ from safetyd.core.recipients import QuietHours, TellingConfig
 
 SOONEST: Final = timedelta(minutes=2)  # minimum time between a message and the deadline
 _ASKS: Final[frozenset[ItemKind]] = frozenset({"request", "reminder", "last_call"})
+_TICK: Final = timedelta(seconds=5)  # more than between two ticks
 _NEVER: Final = QuietHours(start="00:00", end="00:00")
 
 
@@ -183,10 +184,20 @@ class Slots:
         times = list[datetime]()
         if first:
             times.append(at + self.pace.first_within(queue.recipient, queue.channel))
+            times += self._before_quiet(queue.recipient, request, at)
         if request.deadline is not None:
             needed = max(SOONEST, (request.deadline - request.asked.at) / 4)
             times.append(request.deadline - needed)
         return max(at, min(times)) if times else None
+
+    def _before_quiet(self, recipient: str, request: Request, at: datetime) -> list[datetime]:
+        """Return when quiet hours begin, if a request ends during them."""
+        hours = self._hours.get(recipient, _NEVER)
+        begins = recipients.quiet_from(hours, at)
+        if begins is None or begins <= at or request.deadline is None:
+            return []
+        ends = recipients.quiet_until(hours, begins)
+        return [begins - _TICK] if ends is not None and request.deadline < ends else []
 
     def alert(self, queue: DeliveryQueue, alert: Alert, note: Note) -> Slot:
         """Return the slot of an alert that is sent immediately or with the next batch."""

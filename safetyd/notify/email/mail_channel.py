@@ -27,7 +27,6 @@ from safetyd.notify.sanitize import one_line
 from safetyd.notify.shortening import of_lines, versions
 
 MAX_BYTES: Final = 100_000  # some mail programs cut longer mails
-DIGEST_LINES: Final = 80  # lines of the text of a digest
 
 Mark = Callable[[str, str], str]  # takes a message and a request
 
@@ -47,7 +46,7 @@ def mail(
     then has a `mark` for each request whose code the message shows.
     """
     message = EmailMessage()
-    short = of_lines(notice, DIGEST_LINES, lambda version: _text(version, reply_to))
+    short = of_lines(notice, lambda version: _text(version, reply_to))
     for version in versions(short, MAX_BYTES // 2):
         message = _message(version, sender, host, reply_to, mark)
         if len(message.as_bytes()) <= MAX_BYTES:

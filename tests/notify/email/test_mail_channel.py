@@ -9,9 +9,10 @@ import pytest
 from safetyd.cards.note_cards import SummaryCard
 from safetyd.cards.request_card import RequestCard
 from safetyd.notify.email.channel import EmailConfig
-from safetyd.notify.email.mail_channel import DIGEST_LINES, MAX_BYTES, mail
+from safetyd.notify.email.mail_channel import MAX_BYTES, mail
 from safetyd.notify.message import Notice
 from safetyd.notify.sanitize import harmless, one_line
+from safetyd.notify.shortening import DIGEST_LINES
 from tests.notify.message_samples import (
     CODE,
     DELIVERY,

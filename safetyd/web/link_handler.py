@@ -1,6 +1,6 @@
 """The pages of decision links: `/d/TOKEN`.
 
-GET and HEAD change nothing. Only a POST from our own page, or from a button in a message, answers.
+GET and HEAD answer nothing. Only a POST from our own page, or from a button in a message, answers.
 Tokens are never logged or repeated.
 """
 

@@ -397,3 +397,15 @@ def test_words_of_agents_in_a_report_are_harmless() -> None:
             assert line.isprintable()
             assert "https://" not in line
             assert len(line) <= SHEET_CHARS
+
+
+def test_the_last_message_before_a_limit_says_so_in_mails_and_sms() -> None:
+    wired = ComposeRig()
+    delivery = wired.due()
+    assert not wired.says(delivery).limited_until
+    delivery.limited_until = at(3600)
+
+    notice = wired.says(delivery)
+
+    assert any("last urgent message on this channel before 13:00" in n for n in notice.notes)
+    assert "Last urgent SMS before 13:00." in text_of(notice, replies=False)

@@ -334,3 +334,15 @@ def test_stories_without_a_rota_have_no_duty() -> None:
     story = OutboxStory(one_each(person("alice")), NO_ROTA)
 
     assert not any(event.lasting for event in story.happens(tick(0)))
+
+
+def test_a_request_that_ends_at_night_is_sent_before_quiet_hours_begin() -> None:
+    story = OutboxStory(one_each(person("alice", quiet=SLEEPS)))
+    story.asks(NIGHT - 5 * MINUTE, "p0", lasts=5 * DAY)
+    sent(story, NIGHT - 5 * MINUTE + 1, NIGHT - 3 * MINUTE)
+    ends_at_night = story.asks(NIGHT - 2 * MINUTE, "p1", lasts=HOUR)
+    story.asks(NIGHT - 2 * MINUTE, "p2", agent="other", lasts=5 * DAY)
+
+    (due,) = sent(story, NIGHT - 2 * MINUTE + 1, NIGHT - 1, 1)
+
+    assert ends_at_night in refs(due)

@@ -142,13 +142,10 @@ class Reminders:
             known = any(each.recipient == who.name for each in self._deliveries.about(request.id))
             if known or not who.hears_of(request.agent):
                 continue
-            if self._slots.too_calm(request.urgency):
-                continue
             for each in self._audience.one(who, request, event.at, state.refused):
-                if not each.queue.holds(request.id):
-                    slot = self._slots.request(each, request, event, soon=True)
-                    each.queue.put(Item("request", request.id), slot, event.at)
-                    touched.append(each.queue)
+                slot = self._slots.request(each, request, event, soon=True)
+                each.queue.put(Item("request", request.id), slot, event.at)
+                touched.append(each.queue)
         return touched
 
     def adopt(self) -> list[DeliveryQueue]:

@@ -115,7 +115,8 @@ class Texts:
     def __init__(self, seed: int) -> None:
         files = sorted((ROOT / "tests" / "corpus").rglob("*.jsonl"))
         lines = [line for file in files for line in file.read_text(encoding="utf-8").splitlines()]
-        commands: list[str] = [json.loads(line)["command"] for line in lines]
+        found = (json.loads(line) for line in lines)
+        commands: list[str] = [each["command"] for each in found if "command" in each]
         self.bases = [*HARD, *commands]
         self._seed = seed
 

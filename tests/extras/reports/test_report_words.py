@@ -11,6 +11,7 @@ from safetyd.console.decisions.show_report import report_text
 from safetyd.core.daily_report.day_numbers import DayNumbers, PersonNumbers, Question
 from safetyd.core.daily_report.day_report import DailyReport, ReportScope, report_of_numbers
 from safetyd.core.policy import Policy
+from safetyd.core.recipients import TellingConfig
 from safetyd.extras.reports.day_reading import DayReading
 from safetyd.extras.reports.report_maker import ReportDays, report_of
 from safetyd.extras.reports.report_page import page
@@ -140,7 +141,8 @@ def test_words_of_agents_are_markup_in_no_form() -> None:
 def test_messages_and_changes_are_in_every_form() -> None:
     people = {"alice": PersonNumbers(messages=4, channels={"email": 4}, entries=4, echoes=3)}
     numbers = DayNumbers(events=1, people=people)
-    made = report_of_numbers({FIRST: numbers}, ReportScope(FIRST, FIRST, Policy()))
+    policy = Policy(telling=TellingConfig(strategy="all"))
+    made = report_of_numbers({FIRST: numbers}, ReportScope(FIRST, FIRST, policy))
 
     for said in (markdown(made), page(made), report_text(made)):
         assert "Changes that would have spared the most" in said

@@ -51,8 +51,8 @@ from safetyd.core.outbox.bundling import Bundling
 from safetyd.core.outbox.deliveries import LOST, Deliveries, Delivery, Kept, Notes
 from safetyd.core.outbox.delivery_queue import DeliveryQueue, DeliveryQueues, Slot, key
 from safetyd.core.outbox.duty import Duty
+from safetyd.core.outbox.duty_handover import Handover
 from safetyd.core.outbox.failover import Failover
-from safetyd.core.outbox.handover import Handover
 from safetyd.core.outbox.item_facts import ItemFacts, Keyless
 from safetyd.core.outbox.pace import Pace, PersonPace
 from safetyd.core.outbox.reminders import Reminders, ReminderState

@@ -159,6 +159,7 @@ class Bundling:
         sort = queue.rows[batch].sort if batch else _sort_without_batch(event)
         if sort == "alone":
             return QueuedMessage("alone", (batch or lone_batch(first.ref),))
+        sort = "batch" if sort == "news" else sort
         # Other messages in the same tick have changed the recipient's pace.
         timing = self._slots.timing(queue, event.at)._replace(paced=None, limits=NONE)
         return ripe(queue, sort, event.at, timing)

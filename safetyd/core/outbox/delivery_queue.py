@@ -5,6 +5,7 @@ Items that become due together form a batch. Each batch has a sort:
     high    urgent requests; one message contains all due batches of this sort
     alert   urgent alerts; as `high`, but never in one message with requests
     batch   other items; one message contains all due batches of this sort
+    news    items that only go with others, in a message with due batches of the sort `batch`
     alone   one item, which is sent in a separate message without limits
 
 A party is an agent with a key, or the anonymous pool. Each party has its own batch of urgent items,
@@ -31,7 +32,7 @@ STORM_GAP: Final = timedelta(minutes=5)
 MAX_SUMMARIES: Final = 6  # maximum summaries in SUMMARY_WINDOW that are sent without batching
 SUMMARY_WINDOW: Final = timedelta(hours=1)
 JITTER_S: Final = 30  # digests after quiet hours are spread over this time
-Sort = Literal["alone", "alert", "batch", "high"]
+Sort = Literal["alone", "alert", "batch", "high", "news"]
 Quiet = Callable[[datetime], datetime | None]
 
 
@@ -313,6 +314,11 @@ def hold_back(queues: Iterable[DeliveryQueue]) -> None:
         queue.held_back += 1
 
 
+def news(at: datetime) -> Slot:
+    """Return the slot of an item that only goes with others."""
+    return Slot("news", "news", at)
+
+
 def lone_batch(ref: str) -> str:
     """Return the name of the batch for a note that is sent alone."""
     return f"alone:{ref}"
@@ -356,7 +362,7 @@ def messages(queue: DeliveryQueue, at: datetime, timing: Timing) -> Iterator[Que
 def ripe(queue: DeliveryQueue, sort: Sort, at: datetime, timing: Timing) -> QueuedMessage:
     """Return the due batches of a sort. Skip parties with `MAX_OPEN` open urgent messages.
 
-    If a batch without urgent items is due, those that only wait for patience go with it.
+    If a batch without urgent items is due, those that only wait for patience, and news, go with it.
     """
     names, digest = list[str](), False
     for name, batch in queue.rows.items():
@@ -374,7 +380,8 @@ def ripe(queue: DeliveryQueue, sort: Sort, at: datetime, timing: Timing) -> Queu
 
 def due_at(queue: DeliveryQueue, at: datetime, timing: Timing) -> datetime | None:
     """Return when the next batch is due, or None if there is none. Ignore messages under way."""
-    dues = (_due(queue, batch, at, timing)[0] for batch in queue.rows.values())
+    rows = (batch for batch in queue.rows.values() if batch.sort != "news")
+    dues = (_due(queue, batch, at, timing)[0] for batch in rows)
     return min(dues, default=None)
 
 
@@ -397,7 +404,9 @@ def _due(queue: DeliveryQueue, batch: Batch, at: datetime, timing: Timing) -> tu
 
 def _may_ride(queue: DeliveryQueue, batch: Batch, at: datetime) -> bool:
     ready = batch.flush_at <= at or batch.ahead(at)
-    return batch.sort == "batch" and ready and not queue.told_lately(batch.agent, at)
+    return batch.sort == "news" or (
+        batch.sort == "batch" and ready and not queue.told_lately(batch.agent, at)
+    )
 
 
 def _not_before(due: datetime, allowed: datetime | None, hurry: datetime | None) -> datetime:

@@ -24,6 +24,7 @@ from safetyd.core.outbox.delivery_queue import (
     Slot,
     hold_back,
     key,
+    news,
     shifted,
 )
 from safetyd.core.outbox.escalation import (
@@ -180,8 +181,10 @@ class Reminders:
 
     def expired(self, event: Expired) -> None:
         for id_ in event.request_ids:
-            slept = self._slept_over(id_, event.at)
+            slept, informed = self._slept_over(id_, event.at), self._informed(id_, event.at)
             self.end(id_)
+            for queue in informed:
+                queue.put(Item("expired", id_), news(event.at), event.at)
             for queue in slept:
                 queue.put(Item("expired", id_), Slot("batch", "batch", event.at), event.at)
 
@@ -314,6 +317,17 @@ class Reminders:
         queues = (queue for queue in self._queues if queue.holds(id_))
         asleep = (q for q in queues if self._slots.quiet_until(q.recipient, at) is not None)
         return [queue for queue in asleep if queue.count() <= MAX_LATE]
+
+    def _informed(self, id_: str, at: datetime) -> list[DeliveryQueue]:
+        """Return the queues in which recipients learn that a request has expired.
+
+        They received it some hours ago. One queue is enough for each recipient.
+        """
+        state = self._states.get(id_)
+        sent_at = {} if state is None else state.sent_at
+        found = [self._queues.find(name) for name, sent in sent_at.items() if sent <= at - REPEATED]
+        queues = {queue.recipient: queue for queue in found if queue is not None}
+        return [queue for queue in queues.values() if queue.count() <= MAX_LATE]
 
     def _of(self, delivery: Delivery) -> Iterator[Reminded]:
         """Yield the pending requests in a message."""

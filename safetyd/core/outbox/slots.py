@@ -213,7 +213,7 @@ class Slots:
         """Return the slot of an alert that another channel did not deliver."""
         if note.urgency == "high":
             return Slot(lone_batch(note.id), "alone", at)
-        return self._usual("normal", at)
+        return self._usual("normal", at)._replace(latest=at)
 
     def handover(self, at: datetime, *, urgent: bool) -> Slot:
         """Return the slot of the note for a person who goes on duty.

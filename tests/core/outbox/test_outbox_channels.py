@@ -317,3 +317,14 @@ def test_an_alert_that_comes_with_an_urgent_request_is_told_once_that_is_out() -
 
     assert refs(alarm) != [high]
     assert alarm.urgency == "high"
+
+
+@pytest.mark.parametrize(("urgency", "after"), [("normal", 60), ("high", 0)])
+def test_an_alert_that_mail_refuses_goes_to_the_phone(urgency: str, after: float) -> None:
+    story = OutboxStory(ONE_BY_ONE)
+    note = announced(0, "note_x", "alert", urgency=urgency)
+    (due,) = [*story.dues(note), *story.ticks(60)]
+
+    found = [*story.fails(61, due), *story.ticks(61 + after)]
+
+    assert ("phone", ["note_x"]) in [(each.channel, refs(each)) for each in found]

@@ -169,6 +169,23 @@ def test_a_request_that_ends_soon_after_it_was_sent_has_no_last_call() -> None:
     assert sent(story, HOUR, 3 * HOUR, 60) == []
 
 
+def test_the_next_message_says_that_a_request_has_expired() -> None:
+    story = OutboxStory(rounds(rounds=()))
+    closed = story.asks(0, "p1", lasts=5 * HOUR)
+    sent(story, 1, 5 * MINUTE, 30)
+    soon = story.asks(4 * HOUR, "p2", lasts=HOUR)
+    sent(story, 4 * HOUR, 4 * HOUR + 10 * MINUTE, 30)
+    story.expires(6 * HOUR, closed, soon)
+    assert sent(story, 6 * HOUR, 7 * HOUR, 60) == []
+
+    asked = story.asks(8 * HOUR, "p3", lasts=DAY)
+    (due,) = sent(story, 8 * HOUR + 1, 8 * HOUR + 10 * MINUTE, 30)
+
+    # Whoever received a request a short time ago knows when it ended.
+    assert sorted(refs(due)) == sorted([closed, asked])
+    assert story.replayed().state() == story.state() == story.restored().state()
+
+
 @pytest.mark.parametrize("opens", [False, True])
 def test_the_next_channel_follows_if_nobody_opens_the_request(*, opens: bool) -> None:
     from tests.core.outbox.test_pace import opened  # noqa: PLC0415

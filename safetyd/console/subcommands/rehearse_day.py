@@ -1,6 +1,8 @@
 """`safetyd notify rehearse`: play a story, and show its messages."""
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
@@ -77,8 +79,8 @@ def _play(
     config = read_config(config_file)
     foreign = name in shipped_stories() and config_path is not None
     parts = cast(told, telling(config.tables, zone=system_zone())) if foreign else Cast(told, {})
-    logging.getLogger("safetyd").setLevel(logging.ERROR)  # channels fail in stories
-    record = play(parts.story, config, config_file, directory)
+    with _only_errors():
+        record = play(parts.story, config, config_file, directory)
     facts = DayFacts(record)
     table = measures(facts)
     rows = () if only_table else timeline(facts)
@@ -89,3 +91,15 @@ def _play(
     else:
         click.echo(day_page(record, parts.parts, table, rows, columns()))
     return BLOCKED if missed else 0
+
+
+@contextmanager
+def _only_errors() -> Iterator[None]:
+    """Log no warnings: channels fail in stories."""
+    log = logging.getLogger("safetyd")
+    before = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        log.setLevel(before)

@@ -45,6 +45,7 @@ _PLACES: Final = word_set(
 _BINDING: Final = frozenset("$€£¥@:%#+*")
 _OPERATORS: Final = frozenset("|&;(){}<>`=$!\"'\\*?~,%:@")
 _LONGEST_NUMBER: Final = 6  # a longer one may be an account or a phone number
+_has_mark = re.compile(r"\[(?:\.\.|[A-Z]{1,2})\]").search
 _tokens = re.compile(rf"[\w./{HOLE}-]+|\s+|.", re.DOTALL).findall
 _digits = re.compile(r"[0-9]+").sub
 _is_name = re.compile(r"(?:\w[\w-]*/)*\w[\w-]*\Z", re.ASCII).match  # without dots, as in hosts
@@ -96,7 +97,7 @@ def shapes(reader: CommandReader) -> Shaper:
     """Return a function that returns what similar requests have in common.
 
     It returns None for a request that is always alone: one whose approval permits more than the
-    action, and a permission request.
+    action, a permission request, and one that contains a mark such as `[..]`.
     """
 
     def shape(request: Request) -> Shape | None:
@@ -104,6 +105,8 @@ def shapes(reader: CommandReader) -> Shaper:
         if request.own or request.gives or asked.permission:
             return None
         proposal = asked.proposal
+        if _has_mark(canonical(proposal).decode()):
+            return None  # an agent's words could be taken for the marks of a set
         bare = msgspec.structs.replace(
             proposal,
             **_UNBOUND,
@@ -139,7 +142,8 @@ def _command_with_holes(text: str) -> str:
     for word in re.split(r"(\s+)", text):
         option = before.strip("-").lower() if before.startswith("-") else ""
         fixed = not before or before[-1] in _OPERATORS or option in _PLACES
-        if fixed or (option and word.isdecimal()):
+        # A number alone may be a mode, a process or a port.
+        if fixed or word.isdecimal() or not word.isascii():
             shaped.append(word)
         else:
             shaped.append(_host_shape(word) if _is_below(word) else _name_shape(word))

@@ -99,7 +99,7 @@ class LinkPages:
         link = view.link
         refs = link.members or ((link.request_id,) if link.request_id else link.listed)
         new = link.delivery not in self._opened and not link.test
-        if not new or view.at < link.sent + SCANNED:
+        if not new or link.told is None or view.at < link.told + SCANNED:
             return
         self._opened[link.delivery] = None
         while len(self._opened) > MAX_OPENED:

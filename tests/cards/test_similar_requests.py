@@ -69,7 +69,6 @@ def texts(*said: str, **fields: Any) -> list[int]:
         ({}, "UPDATE users_1 SET x = 1", "UPDATE users_22 SET x = 1"),
         (SHELL, "kubectl drain node-07", "kubectl drain node-12"),
         (SHELL, "docker restart app-3 db-3", "docker restart app-4 db-5"),
-        (SHELL, "kill 411", "kill 412"),
         (SHELL, "certbot renew --cert-name a-1.x.com", "certbot renew --cert-name a-2.x.com"),
         ({}, "restore 3fa9c1d", "restore 77ab01c"),
         (
@@ -103,6 +102,9 @@ def test_requests_that_differ_in_a_number_or_a_numbered_name_are_similar(
         (SHELL, "scp a web-3:/srv", "scp a web-4:/srv"),
         (SHELL, "sudo -u app1 kill 4", "sudo -u app2 kill 4"),
         (SHELL, "kill 411", "kill -9 411"),
+        (SHELL, "kill 411", "kill 1"),
+        (SHELL, "chmod 600 /srv/key", "chmod 777 /srv/key"),
+        (SHELL, "bash [..]", "bash [..]"),
         ({}, "pay 5 to bob", "pay 500 to bob"),
         ({}, "SET price = 5 WHERE id = 1", "SET price = 9 WHERE id = 1"),
         ({}, "charge $5 now", "charge $9 now"),

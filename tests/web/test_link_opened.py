@@ -8,6 +8,7 @@ from safetyd.core.events.notification_events import LinkOpened
 from safetyd.web import link_pages
 from safetyd.web.engine_gateway import EngineGateway
 from safetyd.web.link_pages import SCANNED
+from tests.story import at
 from tests.web.link_site import LinkSite
 
 LATER = SCANNED.total_seconds()
@@ -17,6 +18,13 @@ LATER = SCANNED.total_seconds()
 async def site() -> AsyncIterator[LinkSite]:
     async with LinkSite().at_work() as site:
         yield site
+
+
+def arrives(site: LinkSite) -> None:
+    """Let the channel accept all messages, and some time pass."""
+    for delivery in site.engine.outbox.deliveries():
+        delivery.told_at = at(site.clock.t)
+    site.clock.t += LATER
 
 
 def opened(site: LinkSite) -> list[tuple[str, str, tuple[str, ...]]]:
@@ -29,7 +37,7 @@ async def test_the_first_view_is_recorded_once_for_a_message(site: LinkSite) -> 
     one, other = site.asks(id="p1", agent="a"), site.asks(id="p2", agent="b")
     token = site.tells(one, other)
     second = site.signer.token("dlv_1", other, "alice")
-    site.clock.t += LATER
+    arrives(site)
 
     for each in (token, token, second):
         await site.get(each)
@@ -40,7 +48,7 @@ async def test_the_first_view_is_recorded_once_for_a_message(site: LinkSite) -> 
 async def test_a_list_is_opened_with_all_its_requests(site: LinkSite) -> None:
     ids = (site.asks(id="p1", agent="a"), site.asks(id="p2", agent="b"))
     site.tells(*ids)
-    site.clock.t += LATER
+    arrives(site)
 
     await site.get(site.signer.token("dlv_1", "", "alice"))
 
@@ -49,7 +57,17 @@ async def test_a_list_is_opened_with_all_its_requests(site: LinkSite) -> None:
 
 async def test_a_view_right_after_the_message_does_not_count(site: LinkSite) -> None:
     token = site.tells(site.asks())
-    site.clock.t += LATER - 1
+    arrives(site)
+    site.clock.t -= 1
+
+    await site.get(token)
+
+    assert opened(site) == []
+
+
+async def test_a_view_before_the_message_arrived_does_not_count(site: LinkSite) -> None:
+    token = site.tells(site.asks())
+    site.clock.t += 2 * LATER
 
     await site.get(token)
 
@@ -60,7 +78,7 @@ async def test_old_messages_are_forgotten(site: LinkSite, monkeypatch: pytest.Mo
     monkeypatch.setattr(link_pages, "MAX_OPENED", 1)
     first = site.tells(site.asks(id="p1"))
     second = site.tells(site.asks(id="p2"), delivery="dlv_2")
-    site.clock.t += LATER
+    arrives(site)
 
     for each in (first, second, first):
         await site.get(each)
@@ -75,7 +93,7 @@ async def test_a_standby_records_nothing() -> None:
     )
     async with site.at_work():
         token = site.tells(site.asks())
-        site.clock.t += LATER
+        arrives(site)
         await site.get(token)
 
         assert opened(site) == []

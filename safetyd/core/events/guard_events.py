@@ -111,9 +111,8 @@ class BudgetMarked(Event, kw_only=True, omit_defaults=True, tag="budget_marked")
     limit: float
     estimate: float
     agent: str | None = None
-    renewed: str = (
-        ""  # When the budget is full again, such as "at 00:00Z"; empty in older journals.
-    )
+    # When the budget is full again, such as "at 00:00Z". Empty in older journals.
+    renewed: str = ""
 
 
 class BudgetRaised(Event, kw_only=True, omit_defaults=True, tag="budget_raised"):

@@ -6,6 +6,8 @@ from typing import Final
 
 import msgspec
 
+from safetyd.core.anonymous_pool import ANONYMOUS
+
 MAX_ASKS: Final = 10  # after more requests within STORM_S, an agent's requests are sent less often
 STORM_S: Final = 300.0
 
@@ -15,6 +17,7 @@ class Night(msgspec.Struct):
 
     until: datetime
     sent: int = 0
+    last_at: datetime | None = None  # messages at the same time count once
 
 
 class AskLimits(msgspec.Struct):
@@ -47,10 +50,16 @@ class AskLimits(msgspec.Struct):
         """Record an urgent message during quiet hours."""
         for past in [known for known, night in self.nights.items() if night.until <= at]:
             del self.nights[past]
-        for name in (recipient, *(party_of(recipient, party) for party in parties)):
+        names = [party_of(recipient, party) for party in parties]
+        # Messages about anonymous agents only count against themselves.
+        if set(parties) - {ANONYMOUS}:
+            names.append(recipient)
+        for name in names:
             if name not in self.nights or self.nights[name].until != until:
                 self.nights[name] = Night(until)
-            self.nights[name].sent += 1
+            night = self.nights[name]
+            night.sent += night.last_at != at
+            night.last_at = at
 
 
 def party_of(recipient: str, party: str) -> str:

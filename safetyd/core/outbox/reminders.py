@@ -14,7 +14,7 @@ from safetyd.core.events.daemon_events import ClockStepped
 from safetyd.core.events.event import Event
 from safetyd.core.events.notification_events import Climbed, Item, LinkOpened, NotTold
 from safetyd.core.events.request_events import Deferred, Expired
-from safetyd.core.outbox.audience import Audience
+from safetyd.core.outbox.audience import Audience, NextChannel
 from safetyd.core.outbox.deliveries import Deliveries, Delivery
 from safetyd.core.outbox.delivery_queue import (
     STORM_GAP,
@@ -408,12 +408,18 @@ class Reminders:
             following = {
                 each.who.name: each.addressed
                 for each in self._audience.next_channels(request, at, used)
-                if each.who.name not in state.opened
-                and (urgent or self.received_by(state, each.who) <= at - _apart(each.wait))
+                # A program that checks mails could open the link of an urgent request.
+                if urgent or self._follows(state, each, at)
             }
             found = [each for each in found if each.queue.recipient not in following]
             found += following.values()
         return found
+
+    def _follows(self, state: ReminderState, following: NextChannel, at: datetime) -> bool:
+        """Return True if a person has not opened a request, and received it long enough ago."""
+        who, wait = following.who, following.wait
+        new = who.name not in state.opened
+        return new and self.received_by(state, who) <= at - _apart(wait)
 
     def _reminds(
         self, event: Climbed, reminded: Reminded, addressed: Addressed, item: Item
@@ -433,7 +439,9 @@ class Reminders:
         asleep = self._slots.quiet_until(queue.recipient, event.at) is not None
         if addressed.urgent and asleep and any(each.arrived for each in mine):
             return False
-        if item.kind == "last_call":
+        if not reminded.state.told and queue.key in reminded.state.refused:
+            slot = self._slots.alone(queue, request, event.at)
+        elif item.kind == "last_call":
             slot = self._slots.reminder(request, event)
         else:
             slot = self._slots.request(addressed, request, event, item.kind)

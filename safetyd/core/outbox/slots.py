@@ -125,6 +125,8 @@ class Slots:
         """Return True if limits permit another urgent message until quiet hours end."""
         most = self._most_at_night(recipient, at)
         mine = self._limits.woken(party_of(recipient, party), until)
+        if party == ANONYMOUS:
+            return mine < 1
         # One message is left for other parties.
         return self._limits.woken(recipient, until) < most and mine < max(1, most - 1)
 
@@ -167,6 +169,15 @@ class Slots:
         if not (self.storms(request, event.t) and queue.told_lately(request.agent, event.at)):
             return slot
         return slot._replace(batch=storm_batch(slot.sort, request.agent), agent=request.agent)
+
+    def alone(self, queue: DeliveryQueue, request: Request, at: datetime) -> Slot:
+        """Return the slot of a request whose message was refused.
+
+        Perhaps the words of another agent in it were the reason, so it shares no message again.
+        """
+        ends = self.quiet_until(queue.recipient, at)
+        urgent = request.urgency == "high" and self.reaches(queue.recipient, request, at)
+        return Slot(lone_batch(request.id), "alone", at if urgent or ends is None else ends)
 
     def reminder(self, request: Request, event: Event) -> Slot:
         """Return the slot of a reminder that is sent with all others of its recipient."""

@@ -10,8 +10,11 @@ from typing import Final
 
 MAX_CHARS: Final = 10_000
 
+_is_domain = re.compile(r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*\.?").fullmatch
 _service = re.compile(r"\s*([!-:<-~]+)(?:\s+[0-9]+)?\s*").fullmatch
 _method = re.compile(r"\s*([A-Za-z0-9-]+)(?:\s*/\s*[0-9]+)?\s*=\s*([A-Za-z]+)(?=\s|$)").match
+_quotes = re.compile(r'"[^"\\]*"').sub
+_touching = re.compile(r"[^\s;]\(").search
 _property = re.compile(
     r'\s+([A-Za-z0-9_.-]+)\s*=\s*(?:"([^"\\]*)"|([^\s"]+))(?=\s|$)'  # `.` also in `header.d`
 ).match
@@ -28,8 +31,22 @@ def dkim_domains(headers: Iterable[str], server: str) -> frozenset[str]:
         if named is not None and named[1].lower() == server.lower():
             if len(header) > MAX_CHARS:
                 break
-            return frozenset(filter(None, map(_passed, parts[1:])))
+            return frozenset() if _is_odd(header) else _signers(parts[1:])
     return frozenset()
+
+
+def _signers(results: Iterable[str]) -> frozenset[str]:
+    return frozenset(filter(None, map(_passed, results)))
+
+
+def _is_odd(header: str) -> bool:
+    """Return True if a server may have copied words of the sender without quoting them.
+
+    Then a comment or a quote is not closed, or a comment touches a value.
+    """
+    bare = _quotes("", header)
+    opened = bare.count("(")
+    return '"' in bare or opened != bare.count(")") or bool(_touching(bare))
 
 
 def is_aligned(sender_domain: str, signing_domain: str) -> bool:
@@ -53,7 +70,8 @@ def _passed(result: str) -> str:
     if result[at:].strip():
         return ""  # something that this reader does not understand
     identity = properties.get("header.i", "")
-    return properties.get("header.d") or identity.rpartition("@")[2]
+    domain = properties.get("header.d") or identity.rpartition("@")[2]
+    return domain if _is_domain(domain) else ""
 
 
 def _parts(header: str) -> Iterator[str]:

@@ -28,6 +28,7 @@ class SentLink(NamedTuple):
     sent: datetime
     listed: tuple[str, ...]  # the requests of the message whose links are not revoked
     test: bool = False  # the link of a test message, which opens no request
+    told: datetime | None = None  # when the channel accepted the message
     members: tuple[str, ...] = ()  # the requests of a set; a button names only the pending ones
 
     @property
@@ -101,6 +102,7 @@ def _live(
         recipient=message.recipient,
         channel=message.channel,
         sent=message.at,
+        told=message.told_at,
         listed=tuple(ref for ref in requests if not outbox.revoked(message.id, ref)),
         test=opened.get(ref, False),
     )

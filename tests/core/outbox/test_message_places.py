@@ -152,17 +152,18 @@ def test_reminders_of_what_is_known_and_summaries_are_told_by_number() -> None:
     assert {*kinds(dues)} == {"reminder", "summary"}
 
 
-def test_a_reminder_of_what_nobody_knows_waits_for_its_place() -> None:
+def test_what_was_refused_is_sent_again_one_by_one() -> None:
     story = OutboxStory(AWAKE_ALICE)
     flood(story, 30, lasts=None)
-    (due,) = story.ticks(MINUTE)
-    (rest,) = story.fails(2 * MINUTE, due)
-    story.fails(3 * MINUTE, rest)
+    for due in story.ticks(MINUTE):
+        story.fails(2 * MINUTE, due)
 
-    (again,) = story.dues(tick(17 * MINUTE), tick(18 * MINUTE))
+    again = story.dues(tick(17 * MINUTE), tick(18 * MINUTE))
 
-    assert {*kinds([again])} == {"reminder"}
-    assert (len(again.items), again.more, again.left) == (SHOWN, 0, 10)
+    # Perhaps the words of one agent were the reason.
+    assert len(again) == SHOWN
+    assert {*kinds(again)} == {"reminder"}
+    assert {len(due.items) for due in again} == {1}
 
 
 def test_of_very_many_names_the_first_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,6 +40,11 @@ GMAIL = (
         ("mx.example.net; dkim=pass header.d=a.example and more", set()),
         ("mx.example.net.evil.example; dkim=pass header.d=a.example", set()),
         ("evil.example mx.example.net; dkim=pass header.d=a.example", set()),
+        # A server may have copied words of the sender.
+        ("mx.example.net; dkim=pass header.d=example.com(.attacker.com", set()),
+        ("mx.example.net; dkim=pass header.d=example.com(.attacker.com)", set()),
+        ('mx.example.net; dkim=pass header.d=example.com"', set()),
+        ("mx.example.net; dkim=pass header.d=exa/mple.com", set()),
         ("mx.example.net; " + "x" * 20_000 + "; dkim=pass header.d=a.example", set()),
     ],
 )

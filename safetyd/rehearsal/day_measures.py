@@ -212,7 +212,7 @@ def _of_person(facts: DayFacts, person: str) -> list[Arrival]:
 
 
 def _answered_before(facts: DayFacts, arrival: Arrival) -> bool:
-    """Return True if a request had ended when the message that asks about it was sent."""
+    """Return True if a request had ended when its message was sent."""
     asked = map(facts.requests.get, asked_in(arrival))
     return any(request is not None and ended_before(request, arrival) for request in asked)
 

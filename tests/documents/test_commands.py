@@ -14,14 +14,19 @@ from tests.checkout import ROOT
 KINDS: Final = ("*.md", "docs/*.md", "config/*.toml", "config/*.yml", "systemd/*.service")
 DOCUMENTS: Final = sorted(path for kind in KINDS for path in ROOT.glob(kind))
 COMMANDS: Final[dict[str, Any]] = json.loads(TABLE.read_text())
-_BLOCK: Final = re.compile(r"^```\w*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_BLOCK: Final = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _SPAN: Final = re.compile(r"`(safetyd(?:\s+[^`]+)?)`")
 _ENDS: Final = {"|", ">", "<<<", "&&", "#", "&>", "||", "--"}
 
 
 def typed(text: str) -> Iterator[str]:
-    """Yield the commands in blocks of code, and in spans within a sentence."""
-    for block in _BLOCK.findall(text):
+    """Yield the commands in blocks of code, and in spans within a sentence.
+
+    A block of `text` shows what people read, such as a message that begins with `safetyd:`.
+    """
+    for language, block in _BLOCK.findall(text):
+        if language == "text":
+            continue
         yield from re.findall(r"^safetyd .+$", block.replace("\\\n", ""), re.MULTILINE)
     prose = re.sub(r"\n\s*#?\s*", " ", _BLOCK.sub("", text))
     yield from _SPAN.findall(prose)
@@ -49,7 +54,10 @@ def test_every_command_exists(document: Path) -> None:
 
 
 def test_a_wrong_command_is_found() -> None:
-    text = "`safetyd stopp`, `safetyd list --al`\n\n```sh\nsafetyd agent add x --token\n```\n"
+    text = (
+        "`safetyd stopp`, `safetyd list --al`\n\n```sh\nsafetyd agent add x --token\n```\n"
+        "\n```text\nsafetyd HIGH: push by nightly\n```\n"
+    )
 
     found = [wrong for one in typed(text) for wrong in mistakes(one)]
 

@@ -33,14 +33,14 @@ def rehearse(
 
     A story says what agents propose, when people answer, and what fails. It is played through a
     configuration: its rules, recipients, quiet hours, channels and templates. Nothing is sent, and
-    no daemon is needed. Without STORY, the stories that come with safetyd are listed. They have
-    configurations of their own. With --config, your recipients take the parts of their people. The
-    exit code is 1 if the day misses a goal of the story.
+    no daemon is needed. Without STORY, the stories that come with safetyd are listed. Each has its
+    own configuration. With --config, your recipients take the parts of its people. The exit code is
+    1 if the day misses a goal of the story.
 
     For example:
       safetyd notify rehearse
       safetyd notify rehearse coding-team --table
-      safetyd notify rehearse coding-team --config ~/.local/state/safetyd/safetyd.toml
+      safetyd notify rehearse coding-team --config ~/safetyd.toml
       safetyd notify rehearse my-day.story.toml
     """
     # Importing the daemon's parts takes a second.

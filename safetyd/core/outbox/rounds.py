@@ -1,7 +1,7 @@
 """Rounds: reminders of everything that is open, at fixed times on each recipient's clock.
 
 A round reminds of requests that the recipient received some hours ago and that nobody has answered.
-Urgent requests have reminders of their own and join a round only after these have ended.
+Urgent requests have their own reminders. They join a round only after these have ended.
 """
 
 from collections.abc import Container

@@ -57,7 +57,7 @@ def test_what_waits_is_listed_with_urgency_time_left_agent_and_what(daemon):
     said = told(daemon, "list", "--agent", "lister")
 
     line = said.stdout.splitlines()[1].split(maxsplit=5)
-    assert line == [request, "normal", "7", "d", "lister", 'push "git push origin list"']
+    assert line == [request, "normal", "24", "h", "lister", 'push "git push origin list"']
     assert "no channel is configured" in said.stdout
 
 

@@ -19,6 +19,7 @@ from safetyd.core.events.guard_events import (
 )
 from safetyd.core.events.notification_events import Due, Item, Told
 from safetyd.core.messages.telemetry import Heartbeat, Outcome
+from safetyd.core.policy import Configured
 from safetyd.operators.contract.status_contract import HealthCheck
 from safetyd.operators.views.request_view import MOST_NAMED
 from safetyd.web.control_room.page_content import (
@@ -498,7 +499,12 @@ async def test_a_report_that_takes_long_is_shown_once_it_is_there(
 async def test_the_report_shows_messages_and_the_changes_that_would_have_spared_the_most(
     site: RoomSite, alice: Browser
 ) -> None:
-    t, items = site.clock.t, (Item("request", site.asks()),)
+    t, policy = site.clock.t, site.rig.settings.policy
+    assert policy.telling.strategy == "all"
+    site.happens(
+        Configured(at=at(t), t=t, policy=policy, digest="sha256:p", version="1", why="start")
+    )
+    items = (Item("request", site.asks()),)
     for number, channel in enumerate(("email", "sms")):
         sent: dict[str, Any] = {"delivery": f"d{number}", "channel": channel, "at": at(t), "t": t}
         site.happens(Due(recipient="zoe", urgency="normal", items=items, **sent))

@@ -134,7 +134,8 @@ async def test_guesses_on_many_requests_close_the_relay_even_for_correct_codes(
     links: RelayedLinks,
 ) -> None:
     site = links.site
-    ids = [site.asks(id=f"p{n}", text=f"git push {n}") for n in range(RELAY_WRONG + 1)]
+    asked = {"timeout_s": 3 * DAY_S}
+    ids = [site.asks(id=f"p{n}", text=f"git push {n}", **asked) for n in range(RELAY_WRONG + 1)]
     tokens = [site.tells(id_, delivery=f"dlv_{id_}") for id_ in ids]
 
     for id_, token in zip(ids[:RELAY_WRONG], tokens, strict=False):

@@ -31,6 +31,9 @@ agent_usd = 10
 severity = "high"
 [notifications]
 batch_interval_seconds = 0
+strategy = "all"
+patience_minutes = []
+next_person_minutes = 0
 quiet_start = "00:00"
 quiet_end = "00:00"
 summaries = "off"

@@ -1,6 +1,7 @@
 """Messages arrive despite power cuts and failing channels."""
 
 import json
+import re
 import statistics
 import time
 from pathlib import Path
@@ -9,14 +10,26 @@ from typing import Final
 import pytest
 
 from tests.conftest import RunningDaemon, StartDaemon
-from tests.journeys.asking_agent import Asker, review
+from tests.journeys.asking_agent import Asker, review, waiting
 from tests.journeys.delivery_targets import CHANNELS, Helper, Targets, outbox, until
+from tests.journeys.relay_rig import fetch
 
 AT_ONCE: Final = """
 [notifications]
+strategy = "all"
+patience_minutes = []
+next_person_minutes = 0
 batch_interval_seconds = 0
 quiet_start = "00:00"
 quiet_end = "00:00"
+"""
+SOON: Final = AT_ONCE.replace("batch_interval_seconds = 0", "batch_interval_seconds = 2")
+ALICE: Final = """
+[[recipients]]
+name = "alice"
+email = "alice@example.com"
+sms = "+15550100"
+channels = ["email", { name = "sms", min_urgency = "low" }, "ntfy"]
 """
 ARRIVED: Final = {"accepted", "delivered"}
 ROUNDS: Final = 8
@@ -25,8 +38,7 @@ TIMES: Final = 10  # a hanging channel would take a hundred times as long
 
 @pytest.fixture
 def daemon(start_daemon: StartDaemon, everywhere: Targets, tmp_path: Path) -> RunningDaemon:
-    tables = everywhere.configure(tmp_path)
-    return start_daemon(AT_ONCE + tables)
+    return start_daemon(AT_ONCE + everywhere.configure(tmp_path) + ALICE)
 
 
 def ask(daemon: RunningDaemon, id_: str, agent: str = "code", **fields: object) -> str:
@@ -138,9 +150,7 @@ def rounds(daemon: RunningDaemon, everywhere: Targets, name: str) -> tuple[float
 def test_requests_answered_before_delivery_are_not_sent(
     start_daemon: StartDaemon, everywhere: Targets, tmp_path: Path
 ) -> None:
-    tables = everywhere.configure(tmp_path)
-    soon = AT_ONCE.replace("seconds = 0", "seconds = 2")
-    daemon = start_daemon(soon + tables)
+    daemon = start_daemon(SOON + everywhere.configure(tmp_path) + ALICE)
 
     answered = ask(daemon, "p1")
     left = ask(daemon, "p2", text="git push elsewhere")
@@ -155,22 +165,45 @@ def test_requests_answered_before_delivery_are_not_sent(
 def test_twenty_requests_share_one_message(
     start_daemon: StartDaemon, everywhere: Targets, tmp_path: Path
 ) -> None:
-    tables = everywhere.configure(tmp_path)
-    soon = AT_ONCE.replace("seconds = 0", "seconds = 2")
-    daemon = start_daemon(soon + tables)
+    daemon = start_daemon(SOON + everywhere.configure(tmp_path) + ALICE)
 
-    asked = [ask(daemon, "p1", f"agent-{n}") for n in range(20)]
+    agents = [f"agent-{n}" for n in range(20)]
+    for agent in agents:
+        ask(daemon, "p1", agent)
 
     (arrival,) = everywhere.wait("email", 1)
-    assert all(request in arrival.words for request in asked)
+    assert arrival.words.startswith("20 requests: push \N{MULTIPLICATION SIGN}20\n")
+    linked = re.findall(r"push by (agent-\d+)\b[^/]*?http://\S+/d/\S+", arrival.words)
+    assert sorted(linked) == sorted(agents)
     assert len(everywhere.wait("sms", 1)) == 1
+
+
+@pytest.mark.req("S3.37")
+def test_twenty_similar_requests_are_one_entry_with_one_code(
+    start_daemon: StartDaemon, everywhere: Targets, tmp_path: Path
+) -> None:
+    daemon = start_daemon(SOON + everywhere.configure(tmp_path) + ALICE)
+    drained = [f"node-{n}" for n in range(20)]
+
+    with Asker(daemon, "nodes") as agent:
+        for node in drained:
+            agent.propose(node, type="run_shell", text=f"kubectl drain {node}")
+
+    (arrival,) = everywhere.wait("email", 1)
+    assert arrival.words.startswith("20 requests: run_shell by nodes: kubectl drain [..]\n")
+    assert re.findall(r"node-\d+", arrival.words) == drained
+    (link,) = re.findall(r"http://\S+/d/\S+", arrival.words)
+    (code,) = re.findall(r"Code: (\d+) ", arrival.words)
+    nonce = fetch(link).nonce
+    assert len(waiting(daemon)) == len(drained)
+    fetch(link, {"v": "approve", "n": nonce, "c": code})
+    assert not waiting(daemon)
 
 
 def test_a_batch_entry_can_be_approved_only_if_it_is_complete(
     start_daemon: StartDaemon, everywhere: Targets, tmp_path: Path
 ) -> None:
-    tables = everywhere.configure(tmp_path)
-    daemon = start_daemon(AT_ONCE.replace("seconds = 0", "seconds = 2") + tables)
+    daemon = start_daemon(SOON + everywhere.configure(tmp_path) + ALICE)
     whole = ask(daemon, "p1", "one", cwd="/srv/web")
     mail = ask(
         daemon,
@@ -189,21 +222,24 @@ def test_a_batch_entry_can_be_approved_only_if_it_is_complete(
     posted = everywhere.wait("webhook", 1)[0].words
     topics = {topic["id"]: topic for topic in json.loads(posted)["data"]["topics"]}
     page = everywhere.mail.received[0].page
-    said = " ".join(arrival.words.split())
 
-    names = "a diff of 400 lines, context (attachment)"
-    assert f"Not shown here: {names}, " in said
-    assert f"Not shown here: {names}, " in " ".join(page.split())
-    assert topics[mail]["left_out"].startswith(names)
-    assert "characters of the exact text" in topics[long]["left_out"]
     for shown in (arrival.words, page):
-        assert "$4.00 (agent" in shown
+        assert "characters of the exact text. Review the full request" in " ".join(shown.split())
+        assert f"safetyd approve {long}" not in shown
+        assert f"safetyd show {long}" in shown
+        # There is no room for the long diff, so that this one has only a line with a link.
+        assert "send_email by two" in shown
+        assert mail not in shown
         assert "$9.00 (agent" in shown
-        for request in (mail, long):
-            assert f"safetyd approve {request}" not in shown
-            assert f"safetyd show {request}" in shown
+    assert re.search(r"^- send_email by two: .+\n  http://\S+/d/\S+$", arrival.words, re.MULTILINE)
+    left_out = "a diff of 400 lines, context (attachment)"
+    assert topics[mail]["left_out"].startswith(left_out)
+    assert topics[mail]["cost"] == "$4.00"
+    assert "characters of the exact text" in topics[long]["left_out"]
+    for request in (mail, long):
+        assert not [each for each in topics[request]["commands"] if "approve" in each]
     assert f"safetyd approve {whole} --digest" in arrival.words
-    assert "Folder /srv/web" in said
+    assert "Folder /srv/web" in " ".join(arrival.words.split())
     assert "/srv/web" in page
     assert topics[whole]["folder"] == "/srv/web"
     assert [id_ for id_ in topics if "code" in topics[id_]] == [whole]

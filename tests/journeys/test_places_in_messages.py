@@ -15,11 +15,19 @@ NAMES: Final = 130
 CONFIG: Final = f"""
 {UNLIMITED}
 [notifications]
+strategy = "all"
+patience_minutes = []
+next_person_minutes = 0
 batch_interval_seconds = 2
 quiet_start = "00:00"
 quiet_end = "00:00"
 [notifications.desktop]
 helper = true
+[[recipients]]
+name = "alice"
+email = "alice@example.com"
+sms = "+15550100"
+channels = ["desktop", "email", {{ name = "sms", min_urgency = "low" }}, "ntfy"]
 """
 
 
@@ -61,8 +69,8 @@ def told(everywhere: Targets, channel: str) -> list[str]:
 def listed(everywhere: Targets) -> int:
     """Return the number of requests in all mails."""
     words = (arrival.words for arrival in everywhere.arrivals("email"))
-    found = (re.match(r"(\d+) pending requests?\b", each) for each in words)
-    return sum(int(each[1]) for each in found if each)
+    found = (re.match(r"(?:(\d+) requests: )?push", each) for each in words)
+    return sum(int(each[1] or 1) for each in found if each)
 
 
 def page_of(link: str) -> str:

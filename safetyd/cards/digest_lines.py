@@ -31,7 +31,8 @@ def line_of(card: SingleCard) -> Line:
         refs=card.refs,
         link=card.link,
     )
-    return request_line(line, card.find(TEXT))
+    what = card.find(TEXT) or card.find("paths") or card.find("target")
+    return request_line(line, what)
 
 
 def request_line(line: Line, text: str) -> Line:

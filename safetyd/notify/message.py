@@ -201,8 +201,8 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
             yield self.reach
         if self.limited_until:
             yield (
-                f"This is the last urgent message on this channel before {self.limited_until}. "
-                "Until then, urgent requests use other channels and people, or wait."
+                f"Urgent messages on this channel are limited until {self.limited_until}. "
+                "Further urgent requests use other channels and people, or share a message."
             )
         if self.held_back:
             yield f"Less urgent notifications not sent: {self.held_back:,}. See: safetyd list"

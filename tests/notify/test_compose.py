@@ -407,5 +407,5 @@ def test_the_last_message_before_a_limit_says_so_in_mails_and_sms() -> None:
 
     notice = wired.says(delivery)
 
-    assert any("last urgent message on this channel before 13:00" in n for n in notice.notes)
-    assert "Last urgent SMS before 13:00." in text_of(notice, replies=False)
+    assert any("Urgent messages on this channel are limited until 13:00" in n for n in notice.notes)
+    assert "Urgent SMS are limited until 13:00." in text_of(notice, replies=False)

@@ -158,7 +158,11 @@ def _raise(event: events.BudgetMarked) -> str:
         "share": f"agent:{event.agent}",
         "model": f"model:{event.id}",
     }.get(event.scope)
-    return f"\nTo allow more until then: safetyd budgets raise {name} AMOUNT" if name else ""
+    return (
+        f"\nTo allow more until then: safetyd budgets raise {name} AMOUNT --reason WHY"
+        if name
+        else ""
+    )
 
 
 def _consequence(event: events.BudgetMarked) -> str:

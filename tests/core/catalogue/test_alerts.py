@@ -229,7 +229,7 @@ def test_the_same_event_again_is_the_same_alert(one: Event, other: Event) -> Non
     [
         ({"mark": "warning", "scope": "session", "agent": "a"}, "costs more needs approval"),
         ({"mark": "exceeded", "scope": "day"}, "Every action of every agent that costs more"),
-        ({"mark": "exceeded", "scope": "day"}, "safetyd budgets raise day AMOUNT"),
+        ({"mark": "exceeded", "scope": "day"}, "safetyd budgets raise day AMOUNT --reason WHY"),
         ({"mark": "exceeded", "scope": "share", "agent": "a"}, "raise agent:a AMOUNT"),
         ({"mark": "exceeded", "scope": "model", "id": "m1"}, "Every call of m1 that costs more"),
         ({"mark": "exceeded", "scope": "day"}, "About $1.00 more was refused."),

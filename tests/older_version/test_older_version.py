@@ -123,7 +123,7 @@ def _old_outbox(checkpoint: Checkpoint) -> bytes:
     for name in ("pace", "rounds", "on_duty"):
         saved.pop(name, None)
     for night in saved["demands"]["nights"].values():
-        for name in ("passed", "sent"):  # limits are on messages now, not on requests
+        for name in ("passed", "sent", "last_at"):  # limits are on messages now, not on requests
             night.pop(name, None)
     for queue in saved["lanes"].values():
         for batch in queue["rows"].values():

@@ -61,7 +61,7 @@ def test_what_is_bought_is_shown_apart_from_model_spending_everywhere(
     daemon = start_daemon("[budget]\nsession_usd = 10\npurchases_day_usd = 600\n")
     with Asker(daemon) as asker:
         asked = [asker.propose(f"b{n}", **BUY, cost_usd=549) for n in range(3)]
-        assert len({one["request_id"] for one in asked}) == 1, "it is asked about once"
+        assert len({one["request_id"] for one in asked}) == 1, "three proposals are one request"
         assert query(daemon, "money")["today"]["pending"] == 549
         review(daemon, "approve", asked[0]["request_id"])
         assert asker.propose("b9", **BUY, cost_usd=549)["decision"] == "allow"

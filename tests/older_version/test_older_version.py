@@ -73,7 +73,7 @@ class Expected(msgspec.Struct, forbid_unknown_fields=True):
 
 
 EXPECTED: Final = msgspec.json.decode((HISTORY / "expected.json").read_bytes(), type=Expected)
-# Its rules have changed: whom it notifies when is decided anew, and what it has sent stays.
+# The rules of this actor have changed, so a replay queues other messages. Sent messages stay.
 CHANGED: Final = "outbox"
 
 both = pytest.mark.parametrize("kept", [DAEMON, ENGINE], ids=lambda path: path.name)

@@ -126,7 +126,7 @@ class Slots:
         most = self._most_at_night(recipient, at)
         mine = self._limits.woken(party_of(recipient, party), until)
         if party == ANONYMOUS:
-            return mine < 1
+            return mine < 1  # it does not count for other parties
         # One message is left for other parties.
         return self._limits.woken(recipient, until) < most and mine < max(1, most - 1)
 
@@ -231,7 +231,7 @@ class Slots:
 
         It is sent with the urgent requests for this person. Without any, it can wait.
         """
-        return self._usual("high", at) if urgent else self._usual("normal", at)
+        return self._usual("high" if urgent else "normal", at)
 
     def summary(self, queue: DeliveryQueue, at: datetime) -> Slot:
         if queue.sums_up(at):

@@ -11,6 +11,7 @@ import shutil
 import signal
 import stat
 import subprocess
+import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -83,10 +84,10 @@ class Git:
 
     def run(self, *arguments: str, stdin: bytes = b"", codes: tuple[int, ...] = (0,)) -> Done:
         """Run a command; `codes` are the accepted exit codes."""
-        with self._started(arguments) as process:
+        with _file_with(stdin) as given, self._started(arguments, given) as process:
             top = self._variables.get("GIT_WORK_TREE", "")
             try:
-                out, said = _finished(process, stdin, top)
+                out, said = _finished(process, top)
             except subprocess.TimeoutExpired:
                 raise HistoryError(
                     f"git {arguments[0]} took more than {PATIENCE_S:g} s in {self.folder}"
@@ -116,14 +117,16 @@ class Git:
     @contextlib.contextmanager
     def talking(self, *arguments: str) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
         """Keep an interactive command running; yield its stdin and stdout."""
-        with self._started(arguments) as process, _ended_in_time(process):
+        with self._started(arguments, subprocess.PIPE) as process, _ended_in_time(process):
             yield _pipe(process.stdin), _pipe(process.stdout)
 
     @contextlib.contextmanager
-    def _started(self, arguments: tuple[str, ...]) -> Iterator[subprocess.Popen[bytes]]:
+    def _started(
+        self, arguments: tuple[str, ...], stdin: int | IO[bytes] = subprocess.DEVNULL
+    ) -> Iterator[subprocess.Popen[bytes]]:
         process = subprocess.Popen(  # noqa: S603 - a list of arguments, and no shell
             [binary(), *_ARMOUR, *arguments],
-            stdin=subprocess.PIPE,
+            stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             cwd=self.folder,
@@ -172,11 +175,26 @@ def version_problem() -> str:
     return ""
 
 
-def _finished(process: subprocess.Popen[bytes], stdin: bytes, top: str) -> tuple[bytes, bytes]:
+@contextlib.contextmanager
+def _file_with(content: bytes) -> Iterator[int | IO[bytes]]:
+    """Yield the standard input of a command.
+
+    It is a file, because `communicate` forgets the rest of its input after a timeout.
+    """
+    if not content:
+        yield subprocess.DEVNULL
+        return
+    with tempfile.TemporaryFile() as file:
+        file.write(content)
+        file.seek(0)
+        yield file
+
+
+def _finished(process: subprocess.Popen[bytes], top: str) -> tuple[bytes, bytes]:
     """Return the output of a command. If git waits for a pipe in the folder, unblock git."""
     patience = monotonic() + PATIENCE_S
     with contextlib.suppress(subprocess.TimeoutExpired):
-        return process.communicate(stdin, SUSPICIOUS_S if top else PATIENCE_S)
+        return process.communicate(timeout=SUSPICIOUS_S if top else PATIENCE_S)
     pipes = list(_pipes(top)) if top else []
     if pipes:
         patience = monotonic() + WITH_PIPES_S

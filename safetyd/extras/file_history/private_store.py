@@ -131,7 +131,8 @@ class PrivateStore:
         try:
             if not lock_within(held, LOCK_S):
                 raise HistoryError(
-                    f"another process has held {path} for {LOCK_S:g} s; try again later"
+                    f"another commit has held {path} for {LOCK_S:g} s; the first commit of a "
+                    "large folder can take minutes. Try again later"
                 )
             self._make()
             if not self._swept:

@@ -227,3 +227,17 @@ def test_a_git_that_never_ends_is_ended(tmp_path: Path, monkeypatch: pytest.Monk
 
     with pytest.raises(HistoryError, match=r"git [\w-]+ took more than 0\.5 s"):
         project.history.commit(project.order())
+
+
+def test_a_slow_git_gets_all_of_a_long_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = ProjectFolder(tmp_path)
+    names = [f"{'long' * 40}-{number}" for number in range(600)]  # more than a pipe holds
+    for name in names:
+        project.write(name, "1\n")
+    monkeypatch.setattr(git_process, "SUSPICIOUS_S", 0.2)
+    monkeypatch.setattr(git_process, "PATIENCE_S", 20.0)
+    monkeypatch.setenv("PATH", project.before_git("update-index", "sleep 1"))
+
+    assert project.commit().files == len(names)

@@ -74,7 +74,7 @@ def test_a_git_that_outlives_its_daemon_still_holds_the_store(
         holder.kill()
         holder.wait()
 
-        with pytest.raises(HistoryError, match="another process has held"):
+        with pytest.raises(HistoryError, match="another commit has held"):
             project.history.commit(project.order())
 
         os.kill(child, signal.SIGKILL)

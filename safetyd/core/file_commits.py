@@ -47,9 +47,11 @@ MAX_FAILED: Final = 64  # maximum failed commits of a project to retry; then the
 MAX_AGENTS: Final = 64  # maximum agents remembered for one project
 DESCRIPTION_CHARS: Final = 200
 MAX_NAMED: Final = 16  # maximum stored paths of one action
+MAX_APART: Final = 256  # maximum paths of other actions that a commit leaves out
 
 Projects = Mapping[str, ProjectConfig]
 Why = Literal["after", "failed", "before"]
+_WITHOUT_FILES: Final = frozenset({"model_call"})  # types that change no files
 
 
 class CommitFirst(NamedTuple):
@@ -176,25 +178,45 @@ class FileCommits(Actor):
 
     def _begun(self, event: Decided) -> Sequence[Event]:
         project = self._project_of(event)
-        if not project or event.reversibility == "read_only":
+        if not project or event.reversibility == "read_only" or event.type in _WITHOUT_FILES:
             return ()
         approver = event.uses.by if event.uses else self._approver(event.agent, event.id)
         change = _change(event, project, approver, self._root_of(event.proposal))
+        beside = {agent: None for agent, one in self._open() if one.project == project}
         mine = self._state.under_way.setdefault(event.agent, {})
         mine[event.id] = change
         if len(mine) > MAX_CHANGES:
             del mine[next(iter(mine))]
         forever = approver and event.reversibility == "irreversible"
         if forever and self._projects[project].before_irreversible:
-            return (commit_due(event, event.agent, event.id, change, "before"),)
+            due = commit_due(event, event.agent, event.id, change, "before")
+            return (replace(due, beside=tuple(beside)),)
         return ()
+
+    def _open(self) -> Iterator[tuple[str, Change]]:
+        """Yield the actions under way, with their agents."""
+        for agent, changes in self._state.under_way.items():
+            for change in changes.values():
+                yield agent, change
+
+    def _own_part(self, due: CommitDue, change: Change) -> CommitDue:
+        """Limit a commit to the changes of one action, if others are open in its project."""
+        others = [named for named in self._open() if named[1].project == change.project]
+        anywhere = dict.fromkeys(agent for agent, other in others if not other.paths)
+        if change.paths and anywhere:
+            return replace(due, paths=change.paths)
+        paths = {path: None for _, other in others for path in other.paths}
+        apart = [path for path in paths if path not in change.paths]
+        beside = tuple(agent for agent in anywhere if agent != due.agent)
+        return replace(due, apart=tuple(apart[:MAX_APART]), beside=beside)
 
     def _settled(self, event: Settled) -> Sequence[Event]:
         change = self._ended(event.agent, event.id or "")
         if change is None or change.project not in self._projects:
             return ()
         why: Why = "after" if event.ok else "failed"
-        due = (commit_due(event, event.agent, event.id or "", change, why),)
+        whole = commit_due(event, event.agent, event.id or "", change, why)
+        due = (self._own_part(whole, change),)
         known = self._state.projects.setdefault(change.project, ProjectState())
         belongs = self._belongs(event, change.project, known)
         if belongs or not event.keyless:
@@ -338,8 +360,14 @@ def _change(event: Decided, project: str, approver: str, root: str) -> Change:
         (proposal.description or proposal.text)[:DESCRIPTION_CHARS],
         proposal.task or "",
         approver,
-        tuple(_named(event, root))[:MAX_NAMED],
+        _first_named(event, root),
     )
+
+
+def _first_named(event: Decided, root: str) -> tuple[str, ...]:
+    """Return the files that an action names, or none if there are too many to store."""
+    named = tuple(dict.fromkeys(_named(event, root)))
+    return named if len(named) <= MAX_NAMED else ()
 
 
 def _named(event: Decided, root: str) -> Iterator[str]:

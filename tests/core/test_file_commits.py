@@ -88,6 +88,30 @@ def test_reads_and_actions_outside_a_project_are_not_committed(said: dict[str, A
     assert due(play(engine(), edit(1, **said), outcome(2))) == []
 
 
+def test_files_are_committed_with_the_open_action_that_names_them() -> None:
+    shop = engine()
+    shell: dict[str, Any] = {"type": "run_shell", "cwd": "/srv/shop"}
+    mine = edit(1, "edit", agent="code")
+    events = play(
+        shop,
+        mine,
+        propose(2, id="make", agent="night", text="make build", **shell),
+        propose(3, id="test", agent="day", text="make test", **shell),
+        propose(4, id="ask", agent="day", type="model_call", project="shop", paths=()),
+        outcome(5, "make", agent="night"),
+        outcome(6, "edit"),
+        outcome(7, "test", agent="day"),
+        outcome(8, "ask", agent="day"),
+    )
+
+    cart = ("/srv/shop/cart.py",)
+    assert [(one.id, one.paths, one.apart, one.beside) for one in due(events)] == [
+        ("make", (), cart, ("day",)),
+        ("edit", cart, (), ()),
+        ("test", (), (), ()),
+    ]
+
+
 def test_a_failed_action_is_committed_as_failed() -> None:
     (found,) = due(play(engine(), edit(1), outcome(2, ok=False)))
 

@@ -15,7 +15,7 @@ from tests.journeys.people import Listener, query
 
 pytestmark = pytest.mark.journey
 
-NAMES: Final = ("edited", "shell", "undone", "robot", "newest", "quick")
+NAMES: Final = ("edited", "shell", "undone", "robot", "newest", "quick", "shared")
 
 
 class Work:
@@ -111,6 +111,34 @@ def test_immediate_and_failed_changes_are_attributed_to_the_agent(work: Work) ->
     assert own["s2"]["files"] == 1
     subjects = [row["subject"] for row in project.rows()]
     assert any(subject.startswith("failed: ") for subject in subjects)
+
+
+def test_changes_of_agents_that_work_at_the_same_time_have_the_right_author(work: Work) -> None:
+    project = work.project("shared")
+    other = Project(work.daemon, project.root.parent, "shared")
+    other.agent = "good"
+    build = {"type": "run_shell", "text": "make build", "cwd": str(project.root)}
+    edit = {"type": "edit_file", "paths": [str(project.file)], "text": "edited\n"}
+    with Asker(work.daemon, project.agent) as wild, Asker(work.daemon, other.agent) as good:
+        until(project.rows)
+        for agent, id_, action in (
+            (wild, "edit", edit),
+            (good, "think", {"type": "model_call", "model": "m", "project": "shared"}),
+            (good, "build", build),
+            (wild, "test", {**build, "text": "make test"}),
+        ):
+            assert agent.ask("propose", {**action, "id": id_})["decision"] == "allow"
+        project.file.write_text("edited\n")
+        (project.root / "made").write_text("by one of them\n")
+        for agent, id_ in ((good, "think"), (good, "build"), (wild, "edit"), (wild, "test")):
+            agent.ask("telemetry", {"type": "outcome", "id": id_, "ok": True})
+        until(lambda: len(project.rows()) == 3)
+
+    mine, unknown, _ = project.rows()
+    assert (mine["author"], mine["agent"], mine["id"]) == ("agent", "shared-coder", "edit")
+    assert "+++ b/cart.py" in query(work.daemon, "commit", commit=mine["commit"])["diff"]
+    assert (unknown["author"], unknown["agent"], unknown["files"]) == ("unknown", "", 1)
+    assert unknown["subject"] == "unknown: changes while good and shared-coder were working"
 
 
 def test_a_rollback_is_its_own_commit_and_not_attributed_to_the_next_agent(

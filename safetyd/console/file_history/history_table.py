@@ -62,8 +62,8 @@ def change(text: str) -> str:
 def _author(row: CommitRow) -> str:
     """Return who made the changes of a commit."""
     match row.author:
-        case "human":
-            return "human"
+        case "human" | "unknown":
+            return row.author
         case "rollback":
             return f"rollback by {row.approver or '-'}"
         case "automatic_rollback":

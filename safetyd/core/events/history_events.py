@@ -10,7 +10,12 @@ MOST_MISSED: Final = 30  # maximum number of days that one event reports
 
 
 class CommitDue(Event, kw_only=True, omit_defaults=True, tag="commit_due"):
-    """A project folder must be committed: after an action, or before an irreversible one."""
+    """A project folder must be committed: after an action, or before an irreversible one.
+
+    While other actions are open in the project, each file is committed with the action that names
+    it. Files that no action names belong to the only open action that may change any file; if there
+    are several (`beside`), their author is unknown.
+    """
 
     project: str
     why: Literal["after", "failed", "before"]
@@ -22,19 +27,23 @@ class CommitDue(Event, kw_only=True, omit_defaults=True, tag="commit_due"):
     description: str = ""
     ticket: str = ""
     approver: str = ""
+    paths: tuple[str, ...] = ()  # Only these files and folders; if empty, all but `apart`.
+    apart: tuple[str, ...] = ()  # Files and folders that are committed with other actions.
+    beside: tuple[str, ...] = ()  # Other agents that may have made these changes.
 
 
 class Committed(Event, kw_only=True, omit_defaults=True, tag="committed"):
     """A project folder was committed.
 
-    `why` says who made the changes: an agent whose action succeeded (`after`) or `failed`, or a
-    human, whose changes were found `before` an action. Rollbacks are recorded as `RolledBack`.
+    `why` says who made the changes: an agent whose action succeeded (`after`) or `failed`, one of
+    several agents (`unknown`), or a human, whose changes were found `before` an action. Rollbacks
+    are recorded as `RolledBack`.
     """
 
     project: str
     commit: str  # The new commit; empty if nothing changed since the last one.
     due: int = 0  # The number of the `CommitDue` event; 0 if there was none.
-    why: Literal["after", "failed", "before", "rollback"]
+    why: Literal["after", "failed", "before", "rollback", "unknown"]
     agent: str = ""
     session: str = ""
     id: str = ""  # The id of the proposal.

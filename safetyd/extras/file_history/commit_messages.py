@@ -32,11 +32,13 @@ _TRAILERS: Final = {
 _PREFIXES: Final[Mapping[Why, str]] = {
     "after": "feat:",
     "failed": "failed:",
+    "unknown": "unknown:",
     "before": "human:",
     "rollback": "rollback:",
     "automatic_rollback": "rollback:",
 }
 _AUTHORS: Final[Mapping[str, Author]] = {
+    "unknown": "unknown",
     "before": "human",
     "rollback": "rollback",
     "automatic_rollback": "automatic_rollback",

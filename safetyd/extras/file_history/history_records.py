@@ -9,9 +9,10 @@ from safetyd.core.events.disk_words import size as size_words
 
 MOST_NAMED: Final = 20  # files of a commit or a rollback that are listed by name
 
-# Why a commit was made: after an agent's action that succeeded or failed; before an action or a
-# rollback, for changes by a human; by an operator's rollback; or by an automatic rollback.
-Why = Literal["after", "failed", "before", "rollback", "automatic_rollback"]
+# Why a commit was made: after an agent's action that succeeded or failed; while several agents
+# worked, so that the author is unknown; before an action or a rollback, for changes by a human; by
+# an operator's rollback; or by an automatic rollback.
+Why = Literal["after", "failed", "unknown", "before", "rollback", "automatic_rollback"]
 
 
 class HistoryError(Exception):
@@ -51,6 +52,20 @@ class CommitOrder(msgspec.Struct, frozen=True, kw_only=True):
     approver: str = ""
     target: str = ""  # the commit that a rollback restores or undoes
     left_out: str = ""  # files that are too large
+
+
+class CommitPart(NamedTuple):
+    """The part of a folder to commit: these paths, or if there are none, all but `apart`.
+
+    `until_ns` limits it to files last changed before that time of the file clock.
+    """
+
+    paths: tuple[str, ...] = ()
+    apart: tuple[str, ...] = ()
+    until_ns: int | None = None
+
+
+WHOLE: Final = CommitPart()
 
 
 class CommitMade(NamedTuple):

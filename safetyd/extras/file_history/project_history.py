@@ -5,6 +5,7 @@ Everything blocks: call it in a worker thread. Errors are raised as `HistoryErro
 
 import contextlib
 import os
+import posixpath
 import re
 import shlex
 import stat
@@ -17,12 +18,18 @@ from safetyd.clock import file_time_ns
 from safetyd.core.messages.rollback import RollbackKind
 from safetyd.extras.file_history import commit_reading
 from safetyd.extras.file_history.commit_writing import CommitWriter
-from safetyd.extras.file_history.folder_changes import CommitLimits
+from safetyd.extras.file_history.folder_changes import CommitLimits, Select
 from safetyd.extras.file_history.git_process import version_problem
-from safetyd.extras.file_history.history_records import CommitMade, CommitOrder, HistoryError
+from safetyd.extras.file_history.history_records import (
+    WHOLE,
+    CommitMade,
+    CommitOrder,
+    CommitPart,
+    HistoryError,
+)
 from safetyd.extras.file_history.private_store import PrivateStore
 from safetyd.extras.file_history.project_rollback import ProjectRollback, below_root
-from safetyd.extras.file_history.repository_layout import is_repository
+from safetyd.extras.file_history.repository_layout import is_below, is_repository
 from safetyd.host import user_name
 from safetyd.operators.contract.history_contract import CommitRow, RollbackDone
 
@@ -56,17 +63,37 @@ class ProjectHistory:
             found = [self._repository_problem(), self._write_problem()]
         return list(filter(None, found))
 
-    def commit(self, order: CommitOrder, until_ns: int | None = None) -> CommitMade | None:
-        """Commit the folder; return None if nothing changed since the last commit.
+    def commit(self, order: CommitOrder, part: CommitPart = WHOLE) -> CommitMade | None:
+        """Commit a part of the folder; return None if nothing changed there since the last commit.
 
-        With `until_ns`, commit only files last changed before that time of the file clock.
+        All paths must be absolute. Paths outside the folder are ignored.
         """
         begun_ns = file_time_ns()
         with self._working() as work:
-            select = None if until_ns is None else work.indexed.unchanged_since(until_ns)
-            made = work.commit(order, select)
-        self._seen_ns = begun_ns if until_ns is None else min(begun_ns, until_ns)
+            made = work.commit(order, self._selected(part, work))
+        if not (part.paths or part.apart):
+            self._seen_ns = begun_ns if part.until_ns is None else min(begun_ns, part.until_ns)
         return made
+
+    def _selected(self, part: CommitPart, work: CommitWriter) -> Select | None:
+        """Return a function that selects the paths of a part, or None for the whole folder."""
+        unchanged = None if part.until_ns is None else work.indexed.unchanged_since(part.until_ns)
+        if not (part.paths or part.apart):
+            return unchanged
+        listed = self._below(part.paths or part.apart, work.layout.within)
+
+        def select(path: bytes) -> bool:
+            is_listed = any(is_below(path, one) for one in listed)
+            return is_listed == bool(part.paths) and (unchanged is None or unchanged(path))
+
+        return select
+
+    def _below(self, paths: Sequence[str], within: str) -> list[bytes]:
+        """Return those paths that are in the folder, as stored in the history."""
+        root = f"{self._root}/"
+        inside = (f"{path}/" for path in paths)
+        below = (path.removeprefix(root) for path in inside if path.startswith(root))
+        return [os.fsencode(posixpath.join(within, path).rstrip("/")) for path in below]
 
     def may_lose(self, paths: Sequence[str]) -> bool:
         """Return True if one of the paths may have uncommitted content.

@@ -32,6 +32,7 @@ from safetyd.extras.file_history.history_records import (
     named,
     shown,
 )
+from safetyd.extras.file_history.repository_layout import is_below
 from safetyd.operators.contract.history_contract import FileEffect, LeftAlone, RollbackDone
 
 BEFORE: Final = "before a rollback"  # also used if nothing is rolled back in the end
@@ -116,7 +117,7 @@ class ProjectRollback:
         if self._kind == "revert":
             return _without(self._git, kept, self._target)
         changes = _back_to(self._git, kept, self._target, self._paths)
-        return [one for one in changes if not self._within or _below(one.path, self._within)]
+        return [one for one in changes if is_below(one.path, self._within)]
 
     def _applied(
         self, kept: str, changes: Sequence[Change], order: CommitOrder
@@ -147,7 +148,7 @@ class ProjectRollback:
         changes = _files(tree_changes(self._git, parents[0], self._target, counted=False))
         gone = (change.path for change in changes if change.new is None)
         wanted = self._paths or ([self._within] if self._within else [])
-        return sum(not wanted or any(_below(one, path) for path in wanted) for one in gone)
+        return sum(not wanted or any(is_below(one, path) for path in wanted) for one in gone)
 
     def _shown(self, path: bytes) -> str:
         return shown(path.removeprefix(self._within + b"/") if self._within else path)
@@ -158,7 +159,7 @@ def below_root(root: Path, within: str, paths: Iterable[str]) -> list[bytes]:
     found = list[bytes]()
     for given in paths:
         path = posixpath.normpath(posixpath.join(str(root), given))
-        if not _below(_bytes(path), _bytes(str(root))) or "\0" in path:
+        if not is_below(_bytes(path), _bytes(str(root))) or "\0" in path:
             raise PathElsewhere(f"{given!r} is not in {root}")
         below = posixpath.relpath(path, root)
         if below == ".":
@@ -173,10 +174,10 @@ def _back_to(git: Git, kept: str, commit: str, paths: Sequence[bytes]) -> list[C
     if not paths:
         return changes
     known = {path for tree in (kept, commit) for path, _ in tree_entries(git, tree)}
-    unknown = [path for path in paths if not any(_below(one, path) for one in known)]
+    unknown = [path for path in paths if not any(is_below(one, path) for one in known)]
     if unknown:
         raise HistoryError(f"nothing was changed: {named(unknown)} is in neither commit")
-    return [change for change in changes if any(_below(change.path, path) for path in paths)]
+    return [change for change in changes if any(is_below(change.path, path) for path in paths)]
 
 
 def _without(git: Git, kept: str, commit: str) -> list[Change]:
@@ -236,10 +237,6 @@ def _files(changes: Iterable[Change]) -> list[Change]:
         for change in changes
         if all(side is None or side.mode != REPOSITORY for side in (change.old, change.new))
     ]
-
-
-def _below(path: bytes, folder: bytes) -> bool:
-    return path == folder or path.startswith(folder.rstrip(b"/") + b"/")
 
 
 def _bytes(path: str) -> bytes:

@@ -59,6 +59,11 @@ def small_file(path: Path, limit: int) -> bytes | None:
         os.close(file)
 
 
+def is_below(path: bytes, folder: bytes) -> bool:
+    """Return True if a path of the history is a folder or inside it. The top is empty."""
+    return not folder or path == folder or path.startswith(folder.rstrip(b"/") + b"/")
+
+
 def _git_dir(top: Path) -> Path | None:
     here = top / ".git"
     if is_repository(here):

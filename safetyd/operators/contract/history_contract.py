@@ -13,7 +13,7 @@ from safetyd.operators.replies import Done
 
 MOST: Final = 200  # maximum number of commits in one answer
 SHORT: Final = 12  # how many characters of a commit id are shown
-Author = Literal["agent", "human", "rollback", "automatic_rollback"]
+Author = Literal["agent", "unknown", "human", "rollback", "automatic_rollback"]
 Name = Annotated[str, Meta(max_length=128)]
 CommitName = Annotated[str, Meta(pattern="^[0-9a-f]{4,64}$")]
 
@@ -32,7 +32,8 @@ class CommitRow(msgspec.Struct, frozen=True, kw_only=True):
     files: int
     added: int
     removed: int
-    # The author of the changes. `human`: changes that no agent reported.
+    # The author of the changes. `unknown`: one of several agents, which the subject names.
+    # `human`: changes that no agent reported.
     author: Author = "agent"
     left_out: str = ""  # Files that the commit omits because they are too large.
 

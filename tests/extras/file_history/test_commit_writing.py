@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 
 from safetyd.clock import file_time_ns
-from safetyd.extras.file_history.history_records import HistoryError
+from safetyd.extras.file_history.history_records import CommitPart, HistoryError
 from safetyd.extras.file_history.project_history import ProjectHistory
 from tests.extras.file_history.project_folder import USER, ProjectFolder, files
 
@@ -423,7 +423,7 @@ def test_what_an_agent_writes_while_a_humans_changes_are_read_is_left_to_the_age
         pass
     monkeypatch.setenv("PATH", project.before_git("update-index", f": > {cart}", f": > {new}"))
 
-    made = project.history.commit(project.order(why="before"), file_time_ns())
+    made = project.history.commit(project.order(why="before"), CommitPart(until_ns=file_time_ns()))
 
     assert made is not None
     kept = {path: project.content(made.commit, path) for path in project.kept(made.commit)}

@@ -23,6 +23,7 @@ from safetyd.extras.file_history.history_records import (
     MOST_NAMED,
     CommitMade,
     CommitOrder,
+    CommitPart,
     HistoryError,
 )
 from safetyd.extras.file_history.project_history import ProjectHistory
@@ -159,7 +160,8 @@ class CommitWorker:
         """
         for one in await self._to_retry(project):
             history = self._histories.find(project)
-            made = await in_thread(partial(history.commit, order_of(one.due), one.until_ns))
+            part = _part_of(one.due, one.until_ns)
+            made = await in_thread(partial(history.commit, order_of(one.due), part))
             self._retried.add(one.due.seq)
             self._mailbox.record(self._result(one.due, made))
 
@@ -210,7 +212,8 @@ class CommitWorker:
                 tasks.start_soon(self._wait, about, waiting)
             async with self._histories.lock(about.project):
                 await self.retry(about.project)
-                made = await in_thread(partial(history.commit, _found_before(about), until_ns))
+                part = CommitPart(until_ns=until_ns)
+                made = await in_thread(partial(history.commit, _found_before(about), part))
         except HistoryError as exc:
             log.warning("project %s was not committed before %s: %s", about.project, key[1], exc)
             if until_ns is None:
@@ -259,7 +262,7 @@ class CommitWorker:
             with contextlib.suppress(HistoryError):
                 await self.retry(due.project)
             try:
-                made = await in_thread(partial(history.commit, order_of(due)))
+                made = await in_thread(partial(history.commit, order_of(due), _part_of(due)))
             except HistoryError as exc:
                 log.warning("project %s was not committed: %s", due.project, exc)
                 return partial(_failed, due, str(exc), due.seq, until_ns=after_changes_ns())
@@ -313,7 +316,16 @@ def _found_before(about: CommitDue) -> CommitOrder:
 
 
 def order_of(due: CommitDue) -> CommitOrder:
+    """Return the order for a commit. If several agents may be the author, it names them."""
+    if due.beside:
+        agents = (due.agent, *due.beside)
+        words = f"changes while {' and '.join(agents)} were working"
+        return CommitOrder(why="unknown", at=due.at, description=words)
     return replace(msgspec.convert(due, CommitOrder, from_attributes=True), action=due.type)
+
+
+def _part_of(due: CommitDue, until_ns: int | None = None) -> CommitPart:
+    return CommitPart(due.paths, due.apart, until_ns)
 
 
 def _committed(due: CommitDue, made: CommitMade | None, within: str, moment: Moment) -> Committed:
@@ -324,7 +336,7 @@ def _committed(due: CommitDue, made: CommitMade | None, within: str, moment: Mom
         project=due.project,
         commit=found.commit,
         due=due.seq,
-        why=due.why,
+        why="unknown" if due.beside else due.why,
         agent=due.agent,
         session=due.session,
         id=due.id,

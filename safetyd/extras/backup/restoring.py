@@ -21,7 +21,16 @@ import msgspec
 from safetyd import __version__
 from safetyd.extras.backup import age_encryption, history_stores, old_backups
 from safetyd.extras.backup.age_encryption import BadKey, NotDecrypted
-from safetyd.extras.backup.backup import FACTS, SUMS, BackupFacts, Hashed, Progress, sums_text
+from safetyd.extras.backup.backup import (
+    FACTS,
+    KEYS,
+    SETTINGS,
+    SUMS,
+    BackupFacts,
+    Hashed,
+    Progress,
+    sums_text,
+)
 from safetyd.extras.backup.tar_zst import CHUNK_BYTES, Damaged, tar_from
 from safetyd.journal.audit import BrokenAudit, verify
 from safetyd.journal.checkpoints import Checkpoints, Unloadable, read, state_digest
@@ -56,6 +65,7 @@ class Restoring:
         self._file = file
         self._into = into
         self._facts: BackupFacts | None = None
+        self._encrypted = True  # safetyd writes keys only to encrypted backups
         self.size = 0  # the size of the compressed tar
         with self._refusing():
             with file.open("rb") as opened:
@@ -100,6 +110,7 @@ class Restoring:
         """Return a function that opens the compressed tar in the file."""
         file = self._file
         if start.startswith(_ZSTD):
+            self._encrypted = False
             return lambda: file.open("rb")
         if self._old:
             content = old_backups.decoded(file, passphrase)
@@ -116,6 +127,7 @@ class Restoring:
     def _files(self, progress: Progress) -> Iterator[tuple[PurePosixPath, Hashed]]:
         """Yield every file; raise if any is missing or has a wrong checksum."""
         sums: dict[str, str] = {}
+        facts: BackupFacts | None = None
         said = b""
         places = _Places()
         with self._open() as file:
@@ -127,10 +139,11 @@ class Restoring:
                     if member.name == SUMS:
                         said = content.read(len(sums_text(sums)) + 1)
                         continue
-                    if sums:
-                        yield path, content
+                    if facts is None:
+                        facts = self._read_facts(member.name, content.read(CHUNK_BYTES))
                     else:
-                        self._facts = self._read_facts(member.name, content.read(CHUNK_BYTES))
+                        _check_stated(path, facts)
+                        yield path, content
                     content.finish()
                     sums[member.name] = content.sum
             compressed.finish()
@@ -138,6 +151,7 @@ class Restoring:
             raise BackupUnusable(f"{self._file} is not a safetyd backup")
         if not self._old and said != sums_text(sums):
             raise Damaged("files are missing, or have wrong checksums")
+        self._facts = facts
 
     def _read_facts(self, name: str, content: bytes) -> BackupFacts:
         if name != FACTS:
@@ -149,9 +163,14 @@ class Restoring:
                     f"{self._file} was written by safetyd {version}, which is newer than this one "
                     f"({__version__}); restore it with that version"
                 )
-            return msgspec.json.decode(content, type=BackupFacts)
+            facts = msgspec.json.decode(content, type=BackupFacts)
         except msgspec.DecodeError as exc:
             raise Damaged(f"cannot read {FACTS}: {exc}") from exc
+        if facts.keys and not self._encrypted:
+            raise BackupUnusable(
+                f"{self._file} has keys but is not encrypted, so anyone may have added them"
+            )
+        return facts
 
 
 class _Places:
@@ -172,6 +191,13 @@ class _Places:
         self._files.add(path)
         self._taken.update((path, *path.parents))
         return path
+
+
+def _check_stated(path: PurePosixPath, facts: BackupFacts) -> None:
+    """Reject a file of a kind that the backup says it does not have."""
+    stated = {KEYS: facts.keys, SETTINGS: facts.settings, history_stores.DIRECTORY: facts.history}
+    if not stated.get(path.parts[0], True):
+        raise BackupUnusable(f"it contains {str(path)!r}, although {FACTS} says that it does not")
 
 
 def _check_free(into: Path) -> None:

@@ -187,6 +187,26 @@ def test_a_member_that_no_backup_has_is_refused(rig: BackupRig, hostile: tarfile
 
 
 @pytest.mark.parametrize(
+    "added", ["keys/operators/mallory.pub", "safetyd.toml", "history/shop/shop-shadow.git/config"]
+)
+def test_a_file_that_the_backup_says_it_does_not_have_is_refused(rig: BackupRig, added: str):
+    members = [*unpacked(rig.back_up()).items(), (added, b"UABC\n")]
+
+    path = packed(rig, *(each for each in members if each[0] != "SHA256SUMS"))
+
+    assert_refused(rig, path, f"contains '{added}', although backup.json says that it does not")
+
+
+def test_keys_in_a_backup_that_is_not_encrypted_are_refused(rig: BackupRig):
+    def with_keys(name: str, data: bytes) -> bytes:
+        return data.replace(b'"keys":false', b'"keys":true') if name == "backup.json" else data
+
+    path = rebuilt(rig, with_keys)
+
+    assert_refused(rig, path, "has keys but is not encrypted")
+
+
+@pytest.mark.parametrize(
     ("name", "change", "why"),
     [
         ("checkpoints/", lambda _: b"?", "restore it with the version that made it"),

@@ -182,7 +182,7 @@ class FileCommits(Actor):
             return ()
         approver = event.uses.by if event.uses else self._approver(event.agent, event.id)
         change = _change(event, project, approver, self._root_of(event.proposal))
-        beside = {agent: None for agent, one in self._open() if one.project == project}
+        shared_with = {agent: None for agent, one in self._open() if one.project == project}
         mine = self._state.under_way.setdefault(event.agent, {})
         mine[event.id] = change
         if len(mine) > MAX_CHANGES:
@@ -190,7 +190,7 @@ class FileCommits(Actor):
         forever = approver and event.reversibility == "irreversible"
         if forever and self._projects[project].before_irreversible:
             due = commit_due(event, event.agent, event.id, change, "before")
-            return (replace(due, beside=tuple(beside)),)
+            return (replace(due, shared_with=tuple(shared_with)),)
         return ()
 
     def _open(self) -> Iterator[tuple[str, Change]]:
@@ -207,8 +207,8 @@ class FileCommits(Actor):
             return replace(due, paths=change.paths)
         paths = {path: None for _, other in others for path in other.paths}
         apart = [path for path in paths if path not in change.paths]
-        beside = tuple(agent for agent in anywhere if agent != due.agent)
-        return replace(due, apart=tuple(apart[:MAX_APART]), beside=beside)
+        shared_with = tuple(agent for agent in anywhere if agent != due.agent)
+        return replace(due, apart=tuple(apart[:MAX_APART]), shared_with=shared_with)
 
     def _settled(self, event: Settled) -> Sequence[Event]:
         change = self._ended(event.agent, event.id or "")

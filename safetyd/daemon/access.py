@@ -25,6 +25,7 @@ from safetyd.daemon.health_report import HealthReport
 from safetyd.daemon.resources import Resources
 from safetyd.hosts.request_news import RequestNews
 from safetyd.hosts.unasked_calls import UnaskedCalls
+from safetyd.hosts.wait_times import WaitTimes
 from safetyd.monitoring.metrics import Metrics
 from safetyd.monitoring.recent_events import RecentEvents
 from safetyd.notify.notifier import Notifier
@@ -106,6 +107,11 @@ class AgentAccess:
             parts.held,
             parts.news,
             calls,
+            waits=WaitTimes(
+                lambda: of.settings.config.hosts,
+                lambda: of.settings.policy.telling,
+                lambda: parts.news.answers,
+            ),
             directory=of.data_dir,
             agent_of=agent_of,
             muted=parts.out.displaced_perhaps,

@@ -16,8 +16,9 @@ class HostsConfig(HostRules, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The rules for coding agents, and how the daemon answers their hooks."""
 
     socket: str = SOCKET  # relative to the data directory
-    # how long a tool call waits for an operator; then the agent continues with other work
-    wait_s: Annotated[float, msgspec.Meta(ge=0, le=590)] = 55.0
+    # how long a tool call waits for an operator; then the agent continues with other work. Unset:
+    # 240 s if somebody who is awake gets a message that they can answer, otherwise 55 s
+    wait_s: Annotated[float, msgspec.Meta(ge=0, le=590)] | None = None
     # whether it waits even if nobody can be notified in that time, for example at night
     wait_if_unreachable: bool = False
     # count: a failed file or web tool is a failure of the agent; a failed command never is

@@ -41,6 +41,7 @@ class RequestNews:
     """Answers to requests of coding agents, for the sessions that made the calls."""
 
     def __init__(self) -> None:
+        self.answers = 0  # answers of operators so far, to any request
         self._asked: OrderedDict[str, _Asked] = OrderedDict()
         self._news: OrderedDict[_Session, OrderedDict[str, str]] = OrderedDict()
 
@@ -83,6 +84,7 @@ class RequestNews:
             self._asked.popitem(last=False)
 
     def _answered(self, event: Answered) -> None:
+        self.answers += 1
         said = _cut(for_agents(event.words))
         words = f' ("{said}")' if said else ""
         if event.answer == "approved":

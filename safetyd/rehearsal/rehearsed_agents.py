@@ -1,5 +1,6 @@
 """Agents of a story: they propose, wait for answers, act, and report outcomes."""
 
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -23,6 +24,7 @@ from safetyd.core.events.event import Event, Moment
 from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.proposal import Proposal
 from safetyd.core.messages.telemetry import AnyTelemetry, Outcome, SessionEnded
+from safetyd.hosts.wait_times import LONG_S
 from safetyd.journal.mailbox import Effects, Envelope, EventEnvelope, Mailbox
 from safetyd.rehearsal.day_record import DayRecord
 from safetyd.rehearsal.story_file import AgentInStory, Story, Work
@@ -86,11 +88,15 @@ class Answers:
         if proposal.wait:
             self._held.add(key)
 
-    async def final(self, agent: str, first: Decision) -> Decision:
-        """Return the final decision on a proposal."""
+    async def final(self, agent: str, first: Decision, held_s: float = math.inf) -> Decision:
+        """Return the final decision on a proposal. After `held_s`, the agent does other work."""
         key = agent, first.id
         event, found = self._waiting[key]
         if first.status == "pending":
+            if first.answerable_within(held_s):
+                with anyio.move_on_after(held_s):
+                    await event.wait()
+            self._held.discard(key)
             await event.wait()
         del self._waiting[key]
         self._held.discard(key)
@@ -151,25 +157,32 @@ class RehearsedAgent:
     async def _act(self, work: Work, chance: Random, burst: str) -> None:
         action = self._filled(work, chance)
         for attempt in range(work.tries):
+            asked_at = self._office.now()
             decision = await self._office.propose(self, action, "" if attempt else burst)
             if decision.allowed:
-                await self._carry_out(work, action, decision, chance)
+                held = self._office.now() - asked_at <= timedelta(seconds=LONG_S)
+                if decision.cause != "human_approved" or (self.host and held):
+                    await self._carry_out(work, decision, chance)
+                else:
+                    await self._carry_out_approved(work, action, decision, chance)
                 return
             if work.again is None or self._office.over:
                 return
             await anyio.sleep(seconds(work.again) * chance.uniform(0.8, 1.2))
 
-    async def _carry_out(
+    async def _carry_out_approved(
         self, work: Work, action: dict[str, object], decision: Decision, chance: Random
     ) -> None:
-        if decision.cause == "human_approved":
-            await anyio.sleep(PATIENCE_S)
-            if work.then == "propose again":
-                decision = await self._office.propose(self, action, "")
-            elif not await self._office.claim(self.name, decision):
-                return
-        if not decision.allowed:
+        """Use an approval, and carry out the action if it is still valid."""
+        await anyio.sleep(PATIENCE_S)
+        if self.host or work.then == "propose again":
+            decision = await self._office.propose(self, action, "")
+        elif not await self._office.claim(self.name, decision):
             return
+        if decision.allowed:
+            await self._carry_out(work, decision, chance)
+
+    async def _carry_out(self, work: Work, decision: Decision, chance: Random) -> None:
         await anyio.sleep(seconds(work.takes) * chance.uniform(0.5, 1.5))
         dependency = work.action.dependency
         down = dependency is not None and self._office.fails(dependency)
@@ -190,6 +203,8 @@ class RehearsedAgent:
             words[name] = chance.choice(choices)
         given = msgspec.to_builtins(work.action)
         fields = {name: _fill(value, words) for name, value in given.items()}
+        if self._told.host:
+            fields["wait"] = True
         if work.timeout is not None:
             fields["timeout_s"] = seconds(work.timeout)
         if session := self._in_session():
@@ -215,6 +230,10 @@ class RehearsedAgent:
     @property
     def keyless(self) -> bool:
         return self._told.keyless
+
+    @property
+    def host(self) -> str:
+        return self._told.host
 
 
 def _fill(value: object, words: Mapping[str, str]) -> object:
@@ -289,6 +308,7 @@ class AgentOffice:
                 digest=digest,
                 keyless=agent.keyless,
                 priced_nano=self._prices.of_proposal(proposal, moment.at),
+                host=agent.host,
             )
 
         def told(decision: Decision) -> None:
@@ -298,6 +318,8 @@ class AgentOffice:
         self._mailbox.put(RehearsedProposal(proposed, told))
         await decided.wait()
         first, waits_s = given[0], proposal.timeout_s or WAITS_S
+        if agent.host:
+            return await self.answers.final(agent.name, first, LONG_S)
         if proposal.wait and first.status == "pending" and not first.answerable_within(waits_s):
             # As the client does: nobody who may answer can be notified in time.
             await self._withdraw(agent, first)

@@ -13,6 +13,7 @@ from safetyd.core.messages.proposal import Proposal, is_token
 from safetyd.core.recipients import TellingConfig
 from safetyd.core.text.near_names import meant
 from safetyd.daemon.config import ConfigError, parse_table
+from safetyd.hosts.hook_event import Dialect
 from safetyd.rehearsal.story_times import Duration, Span, Start, TimeInStory, wrong_day
 
 Share = Annotated[float, Meta(ge=0, le=1)]
@@ -64,6 +65,9 @@ class AgentInStory(Table, frozen=True, kw_only=True):
     name: str
     count: AtLeastOne = 1
     keyless: bool = False
+    # A coding agent, such as claude. All its calls wait for a while; then it does other work, and
+    # makes the call again after an approval.
+    host: Dialect | Literal[""] = ""
     session: Duration | None = None  # a new session after this time
     does: tuple[Work, ...] = ()
 

@@ -43,6 +43,7 @@ from safetyd.hosts.tool_call import MAX_WORD, call_folder, proposal_fields
 from safetyd.hosts.tool_report import telemetry_fields
 from safetyd.hosts.unasked_calls import UnaskedCalls
 from safetyd.hosts.unnamed_calls import UnnamedCalls
+from safetyd.hosts.wait_times import WaitTimes
 from safetyd.web.v1.agent_replies import AwaitedReply, HttpReplies
 
 PATH: Final = "/hooks/v1/{dialect}/{kind}"
@@ -100,6 +101,7 @@ class HookSocket:
         news: RequestNews,
         calls: UnaskedCalls,
         *,
+        waits: WaitTimes,
         directory: Path,
         agent_of: Callable[[str], str],
         muted: Callable[[], bool],
@@ -109,6 +111,7 @@ class HookSocket:
         self._anonymous = anonymous
         self._held = held
         self._news = news
+        self._waits = waits
         self._calls = calls
         self._agent_of = agent_of
         self._muted = muted
@@ -222,8 +225,9 @@ class HookSocket:
             fields = found
         with call.service.replies.awaited() as reply:
             call.service.agents.propose(call.subject, reply.address, _encode(fields), call.dialect)
+            session = event.session_id[:MAX_WORD]
             try:
-                async for _ in self._while_undecided(reply):
+                async for _ in self._while_undecided(reply, session):
                     yield None
             finally:
                 self._release(reply)
@@ -234,23 +238,23 @@ class HookSocket:
         self._prompts.judged(call.agent, call.dialect, fields, decision)
         if unnamed and decision is not None and decision.allowed:
             self._unnamed.add(call.agent, event)
-        yield self._answer_to(call, event.session_id[:MAX_WORD], decision)
+        yield self._answer_to(call, session, decision)
 
-    async def _while_undecided(self, reply: AwaitedReply) -> AsyncIterator[None]:
+    async def _while_undecided(self, reply: AwaitedReply, session: str) -> AsyncIterator[None]:
         """Yield every few seconds until there is an answer, or the wait is over."""
         async for _ in _ticks(reply.heard, DECIDED_S):
             yield
         if reply.pending is None or self._waiting >= MAX_HELD:
             return
-        config = self._config()
-        if not (config.wait_if_unreachable or reply.pending.answerable_within(config.wait_s)):
-            return
+        wait_s = self._waits.wait_s(session, reply.pending)
         self._waiting += 1
         try:
-            async for _ in _ticks(reply.answered, config.wait_s):
+            async for _ in _ticks(reply.answered, wait_s):
                 yield
         finally:
             self._waiting -= 1
+        if wait_s and reply.content is None:
+            self._waits.unanswered(session, reply.pending.agent)
 
     def _release(self, reply: AwaitedReply) -> None:
         """Stop waiting for an operator: a later approval covers the next identical call."""

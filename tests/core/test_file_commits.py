@@ -105,7 +105,7 @@ def test_files_are_committed_with_the_open_action_that_names_them() -> None:
     )
 
     cart = ("/srv/shop/cart.py",)
-    assert [(one.id, one.paths, one.apart, one.beside) for one in due(events)] == [
+    assert [(one.id, one.paths, one.apart, one.shared_with) for one in due(events)] == [
         ("make", (), cart, ("day",)),
         ("edit", cart, (), ()),
         ("test", (), (), ()),

@@ -1,7 +1,7 @@
 """When somebody who may answer a request can be notified of it."""
 
-from collections.abc import Collection
-from datetime import datetime
+from collections.abc import Callable, Collection
+from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from safetyd.core.action_types import Kind
@@ -13,6 +13,16 @@ from safetyd.core.rota import Rota, RotaPolicy
 
 # An operator who was active this recently is reachable, whatever the time.
 PRESENT_S: Final = 900.0
+
+
+SOONEST: Final = timedelta(minutes=2)  # minimum time between a message and the deadline
+
+BusyUntil = Callable[[Recipient, datetime], datetime | None]
+
+
+def in_time(deadline: datetime, asked_at: datetime) -> datetime:
+    """Return when a request must be sent, so that it can be answered before its deadline."""
+    return deadline - max(SOONEST, (deadline - asked_at) / 4)
 
 
 class Waking(NamedTuple):
@@ -50,11 +60,15 @@ def reachable_from(
 
 
 class Reachability:
-    """Finds the people who are notified of a request, and when."""
+    """Finds the people who are notified of a request, and when.
 
-    def __init__(self, telling: TellingConfig, on_call: OnCall) -> None:
+    `busy_until` returns when somebody with unanswered messages gets the next one.
+    """
+
+    def __init__(self, telling: TellingConfig, on_call: OnCall, busy_until: BusyUntil) -> None:
         self._telling = telling
         self._on_call = on_call
+        self._busy_until = busy_until
 
     def quiet_hours(self, agent: str) -> list[QuietHours]:
         """Return the quiet hours of everybody who is notified of an agent's requests."""
@@ -62,14 +76,38 @@ class Reachability:
 
     def reachable_from(self, proposed: Proposed, kind: Kind, urgency: Urgency) -> datetime | None:
         """Return when somebody can be notified of a request, or None if somebody is reachable."""
-        seen = self._on_call.seen_t
-        if seen is not None and proposed.t - seen < PRESENT_S:
+        if self._is_operator_active(proposed):
             return None
         # Without a rota, only requests that the agent itself has marked as urgent wake people.
         wakes = proposed.proposal.urgency == "high" or self._on_call.in_use
         urgent = urgency == "high" and self._telling.quiet_bypass == "high"
         waking = self._waking(kind) if urgent and wakes else None
         return reachable_from(self._people(proposed.agent), proposed.at, waking)
+
+    def notified_from(
+        self, proposed: Proposed, kind: Kind, urgency: Urgency, deadline: datetime | None
+    ) -> datetime | None:
+        """Return when somebody is notified of a new request, or None if that is at once.
+
+        Somebody with unanswered messages gets the next one later, but in time for the deadline.
+        """
+        at = proposed.at
+        later = self.reachable_from(proposed, kind, urgency)
+        at_once = urgency == "high" or not proposed.proposal.wait
+        if later is not None or at_once or self._is_operator_active(proposed):
+            return later
+        awake = (who for who in self._people(proposed.agent) if quiet_until(who.quiet, at) is None)
+        busy = [self._busy_until(who, at) for who in awake]
+        if not busy or None in busy:
+            return None
+        free_at = min(filter(None, busy))
+        if deadline is not None:
+            free_at = min(free_at, in_time(deadline, at))
+        return free_at if free_at > at else None
+
+    def _is_operator_active(self, proposed: Proposed) -> bool:
+        seen = self._on_call.seen_t
+        return seen is not None and proposed.t - seen < PRESENT_S
 
     def _people(self, agent: str) -> list[Recipient]:
         people = [who for who in self._telling.recipients if who.channels and who.hears_of(agent)]

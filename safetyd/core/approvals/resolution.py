@@ -128,7 +128,7 @@ class RequestResolution:
         urgency = urgency_of(
             proposed.proposal, kind, soonest.at, proposed.at, config.urgent_cost_usd
         )
-        reachable = self._people.reachable_from(proposed, kind, urgency)
+        reachable = self._people.notified_from(proposed, kind, urgency, soonest.at)
         deadline = self._fitting(soonest, reachable, proposed, kind)
         return Involved(
             verdicts,

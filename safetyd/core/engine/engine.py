@@ -142,7 +142,7 @@ class Engine(EngineState):
             self.grants,
             self.guards,
             policy.approvals,
-            Reachability(policy.telling, self.on_call),
+            Reachability(policy.telling, self.on_call, self.outbox.busy_until),
             partial(remembered, reader=self.reader, hours=policy.host_rules.remember_programs_h),
         )
         self._listeners = _listeners(self._actors)

@@ -14,7 +14,7 @@ class CommitDue(Event, kw_only=True, omit_defaults=True, tag="commit_due"):
 
     While other actions are open in the project, each file is committed with the action that names
     it. Files that no action names belong to the only open action that may change any file; if there
-    are several (`beside`), their author is unknown.
+    are several (`shared_with`), their author is unknown.
     """
 
     project: str
@@ -29,7 +29,7 @@ class CommitDue(Event, kw_only=True, omit_defaults=True, tag="commit_due"):
     approver: str = ""
     paths: tuple[str, ...] = ()  # Only these files and folders; if empty, all but `apart`.
     apart: tuple[str, ...] = ()  # Files and folders that are committed with other actions.
-    beside: tuple[str, ...] = ()  # Other agents that may have made these changes.
+    shared_with: tuple[str, ...] = ()  # Other agents that may have made these changes.
 
 
 class Committed(Event, kw_only=True, omit_defaults=True, tag="committed"):

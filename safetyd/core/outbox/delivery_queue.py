@@ -43,6 +43,7 @@ class Timing(NamedTuple):
     interval: timedelta
     paced: datetime | None  # when the recipient's patience allows the next message
     limits: UrgentLimits
+    attentive: bool = True  # the recipient has no unanswered messages
 
 
 class Slot(NamedTuple):
@@ -54,6 +55,7 @@ class Slot(NamedTuple):
     agent: str = ""
     party: str = ""
     latest: datetime | None = None  # patience and limits do not delay the item beyond this time
+    eager: bool = False  # agents wait; the interval between messages does not apply
 
 
 class Batch(msgspec.Struct):
@@ -66,6 +68,7 @@ class Batch(msgspec.Struct):
     since: datetime | None = None
     party: str = ""  # the party whose limit applies; empty if not about an agent
     latest: dict[str, datetime] = {}  # the latest times of items, by request or note
+    eager: bool = False  # agents wait for the answers
 
     @property
     def hurry(self) -> datetime | None:
@@ -121,9 +124,10 @@ class DeliveryQueue(msgspec.Struct):
 
     def put(self, item: Item, slot: Slot, at: datetime) -> None:
         """Queue an item in a batch. A batch is due when the first of its items is due."""
-        name, sort, flush_at, agent, party, latest = slot
+        name, sort, flush_at, agent, party, latest, eager = slot
         self.drop(item.ref)
-        batch = self.rows.setdefault(name, Batch(sort, flush_at, {}, agent, at, party))
+        fresh = Batch(sort, flush_at, {}, agent, at, party, eager=eager)
+        batch = self.rows.setdefault(name, fresh)
         batch.items[item.ref] = item
         batch.flush_at = min(batch.flush_at, flush_at)
         if latest is not None:
@@ -397,7 +401,8 @@ def _due(queue: DeliveryQueue, batch: Batch, at: datetime, timing: Timing) -> tu
         return due, False
     due = _not_before(due, timing.paced, batch.hurry)
     if queue.last_at is not None and queue.last_at <= at:
-        due = max(due, queue.last_at + timing.interval)
+        apart = timedelta() if batch.eager and timing.attentive else timing.interval
+        due = max(due, queue.last_at + apart)
     ends = timing.quiet(due)
     return (due, False) if ends is None else (ends + _jitter(queue, ends), True)
 

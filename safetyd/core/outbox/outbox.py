@@ -59,7 +59,7 @@ from safetyd.core.outbox.reminders import Reminders, ReminderState
 from safetyd.core.outbox.rounds import Rounds
 from safetyd.core.outbox.routing import Routing, routes
 from safetyd.core.outbox.slots import Slots
-from safetyd.core.recipients import TellingConfig
+from safetyd.core.recipients import Recipient, TellingConfig
 from safetyd.core.rota import RotaPolicy
 
 
@@ -180,6 +180,12 @@ class Outbox(Actor):
     def quiet_until(self, recipient: str, at: datetime) -> datetime | None:
         """Return when the recipient's current quiet hours end, or None."""
         return self._slots.quiet_until(recipient, at)
+
+    def busy_until(self, who: Recipient, at: datetime) -> datetime | None:
+        """Return when a recipient with unanswered messages gets a new request, or None if now."""
+        queues = self._routing.queues(who, "normal", at)
+        busy = [self._pace.busy_until(who.name, queue.channel, at) for queue in queues]
+        return None if None in busy else min(filter(None, busy), default=None)
 
     def told(self, request_id: str) -> tuple[Delivery, ...]:
         """Return the stored messages about a request, oldest first."""

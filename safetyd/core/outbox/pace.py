@@ -1,9 +1,9 @@
 """Pace: how often messages are sent to one recipient on one channel.
 
 Messages without urgent items follow a person's patience. The first one waits only for the batch
-interval. While the person has unanswered messages, the next one waits longer. An answer or an
-opened link starts this again, except that a person never gets more than `EAGER` messages an hour
-without longer waits.
+interval, or for `WAITING` if an agent waits for the answer. While the person has unanswered
+messages, the next one waits longer. An answer or an opened link starts this again, except that a
+person never gets more than `EAGER` messages an hour without longer waits, unless agents wait.
 
 Urgent messages are sent immediately until a limit is reached. Then they share a message from time
 to time. Each party has its own limit as well, so that the urgent messages of one party do not delay
@@ -17,6 +17,7 @@ import msgspec
 
 from safetyd.core.recipients import ChannelKind, Recipient, TellingConfig
 
+WAITING: Final = timedelta(seconds=5)  # requests of waiting agents are collected for this time
 EAGER: Final = 2  # messages within `HOUR`, after which the first wait applies to each message
 PHONE: Final[frozenset[ChannelKind]] = frozenset({"sms", "chat", "desktop"})
 PHONE_EARLY: Final = 3  # batch intervals
@@ -78,6 +79,18 @@ class Pace:
         elif len(sent_at) >= EAGER and at < sent_at[-EAGER] + HOUR:
             wait = max(wait, self._wait(who, 1))
         return sent_at[-1] + wait if sent_at else None
+
+    def attends(self, recipient: str) -> bool:
+        """Return True if a person has no unanswered messages."""
+        known = self._persons.get(recipient)
+        return known is None or not known.unanswered
+
+    def busy_until(self, recipient: str, channel: str, at: datetime) -> datetime | None:
+        """Return when a person who has unanswered messages gets a new request, or None if now."""
+        free_at = None if self.attends(recipient) else self.next_at(recipient, channel, at)
+        if free_at is None or free_at <= at:
+            return None
+        return min(free_at, at + self.first_within(recipient, channel))
 
     def first_within(self, recipient: str, channel: str = "") -> timedelta:
         """Return the longest wait for a request that nobody has received.

@@ -5,6 +5,7 @@ from typing import Final
 
 from safetyd.core import recipients
 from safetyd.core.anonymous_pool import ANONYMOUS, counted_as
+from safetyd.core.approvals.reachability import in_time
 from safetyd.core.approvals.request import Request
 from safetyd.core.catalogue.entry import Alert
 from safetyd.core.events.event import Event
@@ -25,10 +26,9 @@ from safetyd.core.outbox.delivery_queue import (
 )
 from safetyd.core.outbox.duty import Duty
 from safetyd.core.outbox.item_facts import Keyless, rank
-from safetyd.core.outbox.pace import Pace
+from safetyd.core.outbox.pace import WAITING, Pace
 from safetyd.core.recipients import QuietHours, TellingConfig
 
-SOONEST: Final = timedelta(minutes=2)  # minimum time between a message and the deadline
 _ASKS: Final[frozenset[ItemKind]] = frozenset({"request", "reminder", "last_call"})
 _TICK: Final = timedelta(seconds=5)  # more than between two ticks
 _NEVER: Final = QuietHours(start="00:00", end="00:00")
@@ -60,6 +60,7 @@ class Slots:
             interval=self.interval,
             paced=self.pace.next_at(name, queue.channel, at),
             limits=self.pace.limits(queue.channel),
+            attentive=self.pace.attends(name),
         )
 
     def quiet_until(self, recipient: str, at: datetime) -> datetime | None:
@@ -161,6 +162,10 @@ class Slots:
         if calm and not first:
             flush_at += timedelta(seconds=self._config.calmness.next_person_s)
         latest = self.latest(queue, request, event.at, first=calm and first)
+        if calm and first and request.asked.proposal.wait and self.pace.attends(queue.recipient):
+            soonest = event.at + WAITING
+            latest = soonest if latest is None else min(soonest, latest)
+            slot = slot._replace(batch="waiting", eager=True)
         if soon:
             latest = event.at
         if latest is not None:
@@ -197,8 +202,7 @@ class Slots:
             times.append(at + self.pace.first_within(queue.recipient, queue.channel))
             times += self._before_quiet(queue.recipient, request, at)
         if request.deadline is not None:
-            needed = max(SOONEST, (request.deadline - request.asked.at) / 4)
-            times.append(request.deadline - needed)
+            times.append(in_time(request.deadline, request.asked.at))
         return max(at, min(times)) if times else None
 
     def _before_quiet(self, recipient: str, request: Request, at: datetime) -> list[datetime]:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from safetyd.core.approvals.reachability import PRESENT_S, Waking, reachable_from
 from safetyd.core.events.guard_events import PersonSeen
+from safetyd.core.events.notification_events import Due, Told
 from safetyd.core.messages.decision import Decision
 from safetyd.core.policy import Policy
 from safetyd.core.recipients import QuietHours, Recipient, TellingConfig, quiet_until
@@ -142,6 +143,28 @@ def test_an_operator_who_was_just_active_is_reachable() -> None:
 
     assert queue.asks(MIDNIGHT + 1, "p2").reachable_from is msgspec.UNSET
     assert queue.asks(MIDNIGHT + PRESENT_S, "p3").reachable_from == SEVEN
+
+
+def test_a_waiting_agent_learns_that_somebody_has_an_unanswered_message() -> None:
+    queue = story(ALICE)
+    first = queue.asks(0, "p1", text="one", wait=True)
+    sent = [event for event in queue.happens(tick(6)) if isinstance(event, Due)]
+    (due,) = sent
+    told = Told(at=at(7), t=7.0, delivery=due.delivery, channel=due.channel, state="accepted")
+    queue.happens(told)
+
+    second = queue.asks(20, "p2", text="two", wait=True)
+    urgent = queue.asks(21, "p3", text="three", wait=True, urgency="high")
+    brief = queue.asks(22, "p4", text="four", wait=True, timeout_s=300)
+    calm = queue.asks(23, "p5", text="five")
+    queue.answers(30, first.request_id)
+    answered = queue.asks(40, "p6", text="six", wait=True)
+
+    assert second.reachable_from == at(20 + 14 * 60)
+    assert not second.answerable_within(240)
+    assert brief.answerable_within(300)
+    for other in (first, urgent, calm, answered):
+        assert other.reachable_from is msgspec.UNSET
 
 
 def test_a_coding_agent_does_not_wait_so_its_request_outlasts_the_night() -> None:

@@ -8,7 +8,7 @@ import pytest
 from safetyd.core.events.daemon_events import ClockStepped
 from safetyd.core.events.notification_events import Due, LinkOpened
 from safetyd.core.outbox.pace import EAGER
-from safetyd.core.recipients import Recipient, TellingConfig
+from safetyd.core.recipients import QuietHours, Recipient, TellingConfig
 from tests.core.outbox.outbox_story import (
     AWAKE,
     DAY,
@@ -64,6 +64,34 @@ def test_the_first_request_waits_for_a_minute_and_the_next_for_patience() -> Non
     # 15 minutes after the first message.
     assert seconds(second) == pytest.approx(16 * MINUTE, abs=30)
     assert len(refs(second)) == 2
+
+
+@pytest.mark.req("S3.62")
+def test_the_request_of_a_waiting_agent_is_sent_within_ten_seconds() -> None:
+    story = OutboxStory(people("alice"))
+    asked, unanswered = 0.0, 2 * MINUTE
+    ref = story.asks(asked, "p1", wait=True)
+    (first,) = sent(story, 1, MINUTE, step=1)
+    story.answers(MINUTE, ref)
+    story.asks(MINUTE + 5, "p2", wait=True)
+    story.asks(MINUTE + 8, "p3", agent="other", wait=True)
+    (second,) = sent(story, MINUTE + 9, unanswered, step=1)
+    story.asks(unanswered, "p4", wait=True)
+
+    (third,) = sent(story, unanswered + 1, 30 * MINUTE)
+
+    assert seconds(first) <= 10
+    assert (seconds(second) <= MINUTE + 15, len(refs(second))) == (True, 2)
+    # While a message is unanswered, the next one waits for patience.
+    assert seconds(third) > 10 * MINUTE
+
+
+def test_at_night_a_waiting_agent_wakes_nobody() -> None:
+    asleep = person("alice", quiet=QuietHours(start="11:00", end="23:00"))
+    story = OutboxStory(people(recipients=(asleep,)))
+    story.asks(0, "p1", wait=True)
+
+    assert sent(story, 1, HOUR) == []
 
 
 @pytest.mark.parametrize("how", ["answer", "open"])

@@ -317,8 +317,8 @@ def _found_before(about: CommitDue) -> CommitOrder:
 
 def order_of(due: CommitDue) -> CommitOrder:
     """Return the order for a commit. If several agents may be the author, it names them."""
-    if due.beside:
-        agents = (due.agent, *due.beside)
+    if due.shared_with:
+        agents = (due.agent, *due.shared_with)
         words = f"changes while {' and '.join(agents)} were working"
         return CommitOrder(why="unknown", at=due.at, description=words)
     return replace(msgspec.convert(due, CommitOrder, from_attributes=True), action=due.type)
@@ -336,7 +336,7 @@ def _committed(due: CommitDue, made: CommitMade | None, within: str, moment: Mom
         project=due.project,
         commit=found.commit,
         due=due.seq,
-        why="unknown" if due.beside else due.why,
+        why="unknown" if due.shared_with else due.why,
         agent=due.agent,
         session=due.session,
         id=due.id,

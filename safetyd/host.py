@@ -274,10 +274,10 @@ def check_room(directory: Path) -> None:
 
 @contextmanager
 def files_needed(directory: Path) -> Iterator[None]:
-    """Turn file errors in the data directory into `Unusable`."""
+    """Turn file errors in the data directory into `Unusable`. Errors of a connection stay."""
     try:
         yield
-    except TimeoutError:
+    except (TimeoutError, ConnectionError):
         raise
     except OSError as exc:
         if exc.errno in _FULL:

@@ -21,7 +21,7 @@ from tests.cluster_node import node, start_node  # noqa: F401 - fixtures for all
 from tests.dovecot_server import dovecot  # noqa: F401 - fixture for all
 from tests.forked_process import ForkedProcess
 from tests.postgres_server import postgres, schema  # noqa: F401 - fixtures for all
-from tests.servers import client, jetstream  # noqa: F401 - fixtures for all
+from tests.servers import client, jetstream, torn_link  # noqa: F401 - fixtures for all
 
 # The speed of examples depends on the machine, not on the code under test. The numbers of
 # examples are for the inner loop, for judging a change, and for fuzzing.

@@ -10,8 +10,10 @@ import pytest
 from safetyd.bus.nats_client import HardenedClient
 from safetyd.bus.subjects import STREAM
 from tests.nats_process import NatsProcess
+from tests.tcp_links import TcpLinks
 
 PATIENCE_S = 60.0  # with what never comes
+DELIVERED = "$JS.ACK."  # in the reply subject of each message that a consumer gets
 CONFIG = 'max_payload: 256KB\njetstream {{ store_dir: "{}", sync_interval: always }}\n'
 
 
@@ -80,3 +82,30 @@ def down(bus: NatsProcess) -> Iterator[None]:
         yield
     finally:
         bus.start()
+
+
+class TornLink:
+    """An address of a server whose connection can be lost while the server delivers."""
+
+    def __init__(self, bus: NatsProcess) -> None:
+        self._links = TcpLinks()
+        self.url = f"nats://127.0.0.1:{self._links.add('bus')}"
+        self._links.aim("bus", int(bus.url.rpartition(":")[2]))
+
+    def tear_at(self, delivered: int) -> None:
+        """Lose the connection, and this message of a consumer with it, counted from now on."""
+        self._links.tear("bus", DELIVERED, delivered)
+
+    @property
+    def torn(self) -> bool:
+        return self._links.torn("bus")
+
+    def close(self) -> None:
+        self._links.close()
+
+
+@pytest.fixture
+def torn_link(jetstream: NatsProcess) -> Iterator[TornLink]:
+    link = TornLink(jetstream)
+    yield link
+    link.close()

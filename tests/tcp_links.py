@@ -1,8 +1,9 @@
 """TCP links on loopback that can be cut and healed, in a process of their own.
 
 A cut link forwards nothing, in both directions, and closes nothing: neither end notices, as if the
-cable were unplugged. A healed link forwards the bytes that have waited. The process ends when its
-standard input is closed.
+cable were unplugged. A healed link forwards the bytes that have waited. A torn connection is closed
+in the middle of what its target sends, which is lost from there on; the next one works. The process
+ends when its standard input is closed.
 """
 
 import asyncio
@@ -45,6 +46,14 @@ class TcpLinks:
     def heal(self, *names: str) -> None:
         self._do("heal", *names)
 
+    def tear(self, name: str, marker: str, times: int = 1) -> None:
+        """Close the connection whose target sends this marker so many times, before the last."""
+        self._do("tear", name, marker, times)
+
+    def torn(self, name: str) -> bool:
+        """Return whether the connection has been closed since `tear`."""
+        return bool(self._do("torn", name))
+
     def close(self) -> None:
         self._process.communicate()
 
@@ -63,6 +72,8 @@ class _Link:
         self.healthy = asyncio.Event()
         self.healthy.set()
         self._open: set[asyncio.Task[None]] = set()
+        self.marker = b""
+        self.markers = 0  # how often the targets send it until the connection is closed
 
     async def listen(self) -> int:
         self._server = await asyncio.start_server(self._accepted, "127.0.0.1", 0)
@@ -79,19 +90,40 @@ class _Link:
         except OSError:
             writer.transport.abort()
             return
-        for source, sink in ((reader, back), (there, writer)):
-            task = asyncio.create_task(self._forward(source, sink))
+        for forwarding in (self._forward(reader, back), self._forward(there, writer, back)):
+            task = asyncio.create_task(forwarding)
             self._open.add(task)
             task.add_done_callback(self._open.discard)
 
-    async def _forward(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    async def _forward(
+        self,
+        source: asyncio.StreamReader,
+        sink: asyncio.StreamWriter,
+        target: asyncio.StreamWriter | None = None,
+    ) -> None:
+        """Forward until the end. `target` is given if the source is the target, and may be torn."""
+        before = b""  # the end of what was sent, which may be the beginning of a marker
         with contextlib.suppress(OSError):
             while chunk := await source.read(CHUNK):
                 await self.healthy.wait()
+                if target is not None and self.markers:
+                    end = self._torn_at(before + chunk) - len(before)
+                    before = (before + chunk)[1 - len(self.marker) :]
+                    if not self.markers:
+                        sink.write(chunk[: max(end, 0)])
+                        target.transport.abort()
+                        break
                 sink.write(chunk)
                 await sink.drain()
         await self.healthy.wait()  # the other end notices only then
         sink.transport.abort() if sink.is_closing() else sink.close()
+
+    def _torn_at(self, data: bytes) -> int:
+        """Count the markers. Return where the last one begins, if this is the last one."""
+        place = -1
+        while self.markers and (place := data.find(self.marker, place + 1)) >= 0:
+            self.markers -= 1
+        return place
 
 
 async def _serve() -> None:
@@ -114,6 +146,10 @@ async def _serve() -> None:
             case "heal":
                 for name in rest:
                     links[name].healthy.set()
+            case "tear":
+                links[rest[0]].marker, links[rest[0]].markers = rest[1].encode(), rest[2]
+            case "torn":
+                done = not links[rest[0]].markers
         print(json.dumps(done), flush=True)
 
 

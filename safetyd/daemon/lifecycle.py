@@ -46,11 +46,11 @@ from safetyd.host import Unusable, check_room, files_needed
 from safetyd.journal.audit import Audit, Torn
 from safetyd.journal.checkpoint_bucket import CheckpointBucket
 from safetyd.journal.checkpoints import Checkpoints
+from safetyd.journal.journals import JournalTrimmed
 from safetyd.journal.mailbox import EventEnvelope, Mailbox
-from safetyd.journal.recovery import JournalLost, JournalTrimmed, Restored, load, restore
+from safetyd.journal.recovery import JournalLost, Restored, load, restore
 from safetyd.journal.standby import Claimant, Followed, Standby
 from safetyd.journal.stream import Displaced, JetStreamJournal
-from safetyd.journal.tail import FellBehind, JournalTail
 
 AGAIN_S: Final = 0.5
 
@@ -83,6 +83,7 @@ class Daemon:
         self._told_to_end = anyio.Event()
         self._ended_by = ""  # the signal
         self._announced = False
+        self._failing = Failing()
 
     @property
     def channels(self) -> tuple[str, ...]:
@@ -144,25 +145,23 @@ class Daemon:
         answer with old facts. So only a problem that lasts ends this daemon.
         """
         log.warning("make sure that the bus has `sync_interval: always`; safetyd cannot check it")
-        patient, failing = False, Failing()
+        patient = False
         while not self._told_to_end.is_set():
             try:
                 await self._turn(announce, patient=patient)
                 patient = True
-            except* (Displaced, FellBehind) as group:
+            except* Displaced as group:
                 for why in _texts(group):
                     log.warning("this daemon becomes a standby: %s", why)
                 patient = False
             except* (BusFailed, JournalLost, JournalTrimmed) as group:
                 serious = group.subgroup((JournalLost, JournalTrimmed)) is not None
-                if failing.too_long() and (serious or not self._announced):
+                if self._failing.too_long() and (serious or not self._announced):
                     raise
                 for why in _texts(group):
                     log.warning("trying again: %s", why)
                 patient = False
                 await anyio.sleep(AGAIN_S)
-            else:
-                failing = Failing()
 
     async def _turn(self, announce: Announce, *, patient: bool = False) -> None:
         """Connect, rebuild the state, and serve until a signal, a handover or a failure.
@@ -285,7 +284,6 @@ class Daemon:
             )
             standby = Standby(
                 Followed(restored, after, of.journal, of.audit),
-                JournalTail(of.connections.main.client, of.boot_id),
                 of.clock,
                 Claimant(of.name, __version__),
                 patient=patient,
@@ -346,6 +344,7 @@ class Daemon:
             host.write_endpoint(self._data_dir, endpoint)
         host.notify("READY=1")
         self._serving.set()
+        self._failing.end()
         if not self._announced:
             self._announced = True
             announce(endpoint)
@@ -356,14 +355,21 @@ class Daemon:
 
 
 class Failing:
-    """How long the attempts to serve have failed."""
+    """How long the attempts to serve have failed: since the start, or since the first failure."""
 
     def __init__(self) -> None:
-        self._since = boottime()
+        self._since: float | None = boottime()
+
+    def end(self) -> None:
+        """Note that an attempt has succeeded."""
+        self._since = None
 
     def too_long(self) -> bool:
         """Return True if no election of the bus's nodes takes that long."""
-        return boottime() - self._since >= CONNECT_S
+        now = boottime()
+        if self._since is None:
+            self._since = now
+        return now - self._since >= CONNECT_S
 
 
 class Failure:

@@ -1,6 +1,6 @@
 """The journal's interface, and a journal in memory."""
 
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Iterable, Iterator
 from typing import Final, NamedTuple, Protocol
 
 import anyio.lowlevel
@@ -13,6 +13,10 @@ MAX_BATCH_BYTES: Final = 192 * 1024
 
 class JournalSilent(Exception):
     """The journal does not answer now."""
+
+
+class JournalTrimmed(Exception):
+    """Batches that must be read are deleted. There must be a newer checkpoint."""
 
 
 class Append(Protocol):
@@ -40,8 +44,11 @@ class Journal(Protocol):
         """Send the next batch. It is written after all earlier ones."""
         ...
 
-    def replay(self, after: int) -> AsyncIterator[tuple[int, bytes]]:
-        """Yield all batches after a sequence number, each with its own number."""
+    def replay(self, after: int) -> AsyncGenerator[tuple[int, bytes]]:
+        """Yield all batches after a sequence number, each with its own number, without gaps.
+
+        Raise `JournalTrimmed` if the first of them is deleted.
+        """
         ...
 
     async def first(self) -> int:
@@ -80,7 +87,10 @@ class MemoryJournal:
         for batch in self._batches.values():
             yield from decode_batch(batch)
 
-    async def replay(self, after: int) -> AsyncIterator[tuple[int, bytes]]:
+    async def replay(self, after: int) -> AsyncGenerator[tuple[int, bytes]]:
+        begin = next(iter(self._batches), after + 1)
+        if begin > after + 1:
+            raise JournalTrimmed(f"the journal begins with batch {begin}, not {after + 1}")
         for sequence, batch in tuple(self._batches.items()):
             if sequence > after:
                 yield sequence, batch

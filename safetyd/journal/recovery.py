@@ -1,6 +1,8 @@
 """Rebuilds the engine from checkpoint and journal, and completes the audit file."""
 
 import logging
+from collections.abc import Sequence
+from contextlib import aclosing
 from typing import Final
 
 import msgspec
@@ -22,12 +24,8 @@ _LOST: Final = (
 log = logging.getLogger("safetyd.journal")
 
 
-class JournalTrimmed(Exception):
-    """The journal starts after the newest readable checkpoint."""
-
-
 class JournalLost(Exception):
-    """The journal ends at an earlier event than the audit file or a checkpoint."""
+    """The journal does not have the events that a checkpoint or the audit file continues with."""
 
 
 class UnknownEvent(Exception):
@@ -53,15 +51,20 @@ class Restored(msgspec.Struct):
                 f"batch {sequence} of the journal has an event that safetyd {__version__} does not "
                 f"know ({exc}): a newer version wrote it"
             ) from exc
-        if not self.replayed and events[0].seq != self.engine.seq + 1:
-            raise JournalTrimmed(
-                f"the journal continues with event {events[0].seq} (batch {sequence}), but the "
-                f"newest readable checkpoint ends at event {self.engine.seq}"
-            )
+        check_follows(self.engine.seq, sequence, events)
         self.engine.replay(events)
         self.replayed += len(events)
         self.t = events[-1].t
         return events
+
+
+def check_follows(seq: int, sequence: int, events: Sequence[Event]) -> None:
+    """Raise `JournalLost` if a batch does not begin with the event after `seq`."""
+    if events[0].seq != seq + 1:
+        raise JournalLost(
+            f"batch {sequence} of the journal begins with event {events[0].seq}, but event "
+            f"{seq + 1} must follow: {_LOST}"
+        )
 
 
 async def load(
@@ -112,21 +115,30 @@ def _newest(checkpoints: Checkpoints) -> SavedCheckpoint | None:
 async def _mirror(journal: Journal, audit: Audit, up_to: int, checkpoints: Checkpoints) -> None:
     """Append missing events up to the checkpoint (`up_to`) to the audit file.
 
-    The journal may begin later, with the event after an older checkpoint or after this one.
+    The journal may be trimmed, and begin with the event after an older checkpoint or after this
+    one. From there on, every event must follow the one before it.
     """
-    async for _, batch in journal.replay(max(0, await journal.first() - 1)):
-        if not batch:
-            continue  # a heartbeat
-        events = decode_batch(batch)
-        if events[0].seq > up_to:
-            break
-        if audit.seq + 1 < events[0].seq:
-            _skip(audit, events[0].seq - 1, checkpoints)
-        append_missing(audit, batch, events)
-        if events[-1].seq >= up_to:
-            return
-    if audit.seq < up_to:
-        _skip(audit, up_to, checkpoints)
+    read = 0
+    async with aclosing(journal.replay(max(0, await journal.first() - 1))) as batches:
+        async for sequence, batch in batches:
+            if not batch:
+                continue  # a heartbeat
+            events = decode_batch(batch)
+            if read:
+                check_follows(read, sequence, events)
+            elif events[0].seq > up_to:
+                break
+            elif audit.seq + 1 < events[0].seq:
+                _skip(audit, events[0].seq - 1, checkpoints)
+            read = events[-1].seq
+            append_missing(audit, batch, events)
+            if audit.seq >= up_to:
+                return
+    if read:
+        raise JournalLost(
+            f"the journal ends with event {read}, but a checkpoint with event {up_to}: {_LOST}"
+        )
+    _skip(audit, up_to, checkpoints)
 
 
 def _skip(audit: Audit, seq: int, checkpoints: Checkpoints) -> None:

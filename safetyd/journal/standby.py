@@ -20,7 +20,6 @@ from safetyd.core.events.event import Event
 from safetyd.journal.audit import Audit
 from safetyd.journal.recovery import Restored, UnknownEvent, append_missing, check_audit
 from safetyd.journal.stream import Displaced, JetStreamJournal
-from safetyd.journal.tail import JournalTail
 
 SILENCE_S: Final = 2.0  # how long there is no new batch before a standby takes over
 AUDIT_AGAIN_S: Final = 0.25
@@ -53,14 +52,13 @@ class Standby:
     def __init__(
         self,
         followed: Followed,
-        tail: JournalTail,
         clock: Clock,
         claimant: Claimant,
         *,
         patient: bool,
     ) -> None:
         self._restored, self._after, self._journal, self._audit = followed
-        self._tail = tail
+        self._reader = followed.journal.reader()
         self._clock = clock
         self._claimant = claimant
         self._patient = patient
@@ -102,10 +100,10 @@ class Standby:
         while not await self.claim():
             if self.problem:
                 await anyio.sleep(SILENCE_S)  # only another version of safetyd helps
-            elif found := await self._tail.next(self._after, SILENCE_S - self.silent_s):
+            elif found := await self._reader.next(self._after, SILENCE_S - self.silent_s):
                 with self._known_events():
                     await self._apply(*found)
-        await self._tail.close()
+        await self._reader.close()
 
     async def claim(self) -> bool:
         """Become the writer, if the time for it has come. Return whether this daemon is it now."""

@@ -15,8 +15,9 @@ daemons take over when there is no new batch for two seconds.
 
 import asyncio
 import enum
+import logging
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Final
 
 import anyio
@@ -29,13 +30,14 @@ from nats.js import JetStreamContext
 from safetyd.bus.nats_client import HardenedClient
 from safetyd.bus.subjects import STREAM, Subjects
 from safetyd.clock import boottime
+from safetyd.journal.journal_reader import JournalReader
 from safetyd.journal.journals import JournalSilent
 from safetyd.journal.replication import open_stream
 
 ANSWER_S: Final = 1.0
 AGAIN_S: Final = 0.1
 BEAT_S: Final = 0.5  # how long nothing is appended before an empty batch is
-READ_AHEAD: Final = 256
+READ_S: Final = 20.0  # how long batches that are in the journal may take to arrive
 HEARTBEAT: Final = b""  # a batch without lines
 
 _WRONG_ON_REPLICAS: Final = 10164
@@ -50,6 +52,8 @@ _CHECKED: Final = (
     "persist_mode",
     "deny_delete",
 )
+
+log = logging.getLogger("safetyd.journal")
 
 
 class Displaced(Exception):
@@ -194,28 +198,30 @@ class JetStreamJournal:
             if not self._under_way and self.unowned_s >= BEAT_S:
                 await self.append(HEARTBEAT)
 
-    async def replay(self, after: int) -> AsyncIterator[tuple[int, bytes]]:
-        end = self.last
-        if end <= after:
-            return
-        config = js_api.ConsumerConfig(
-            deliver_policy=js_api.DeliverPolicy.BY_START_SEQUENCE,
-            opt_start_seq=after + 1,
-            ack_policy=js_api.AckPolicy.NONE,
-            inactive_threshold=60,
-        )
-        subscription = await self._js.pull_subscribe(
-            self._subjects.journal, stream=STREAM, config=config
-        )
-        sequence = after
-        while sequence < end:
-            for message in await subscription.fetch(READ_AHEAD, timeout=5):
-                sequence = message.metadata.sequence.stream
-                yield sequence, message.data
-        await subscription.unsubscribe()
+    def reader(self) -> JournalReader:
+        """Return a reader for what is appended from now on."""
+        return JournalReader(self._client)
+
+    async def replay(self, after: int) -> AsyncGenerator[tuple[int, bytes]]:
+        end, reader = self.last, self.reader()
+        try:
+            while after < end:
+                found = await reader.next(after, READ_S)
+                if found is None:
+                    raise TimeoutError(f"batch {after + 1} of the journal does not arrive")
+                after = found[0]
+                yield found
+        finally:
+            await reader.close()
 
     async def first(self) -> int:
-        return (await self._js.stream_info(STREAM)).state.first_seq
+        with anyio.fail_after(READ_S):
+            while True:
+                try:
+                    return (await self._asking.stream_info(STREAM)).state.first_seq
+                except (nats.errors.Error, OSError) as exc:
+                    log.debug("cannot ask for the first batch now: %s", exc)
+                    await anyio.sleep(AGAIN_S)
 
     async def used(self) -> float:
         try:

@@ -5,10 +5,11 @@ import anyio
 import pytest
 from nats.aio.subscription import Subscription
 
-from safetyd.bus.connections import CLOSE_S, BusConfig, Connection
+from safetyd.bus.connections import CLOSE_S, BusConfig, BusFailed, Connection, Connections
 from safetyd.bus.nats_client import Handler, pub
 from safetyd.bus.subjects import Subjects
 from safetyd.clock import uptime
+from safetyd.host import Unusable, files_needed
 from tests.bus.server_rig import Embedded, singing
 from tests.servers import until
 
@@ -34,6 +35,25 @@ async def test_connection_without_a_canary_does_not_count_as_working(server: Emb
 
     assert not link.heard
     await link.close()
+
+
+@pytest.mark.parametrize(
+    ("failed", "said"),
+    [
+        (ConnectionResetError("connection lost"), "the bus failed during the start"),
+        (PermissionError("permission denied"), "cannot use the data directory"),
+    ],
+)
+def test_errors_of_the_bus_and_of_files_are_told_apart_where_both_are_used(
+    tmp_path: Path, failed: OSError, said: str
+) -> None:
+    links = Connections(Subjects(), "b00t", tmp_path, seed=str, keyless=False, die=print)
+
+    with pytest.raises(Unusable, match=said) as caught:  # noqa: SIM117 - the order matters
+        with links.needed(), files_needed(tmp_path):
+            raise failed
+
+    assert isinstance(caught.value, BusFailed) == isinstance(failed, ConnectionError)
 
 
 @pytest.mark.usefixtures("hasty")

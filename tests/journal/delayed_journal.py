@@ -1,7 +1,7 @@
 """A journal whose batches are written and acknowledged when the test says so."""
 
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 import anyio
 
@@ -44,7 +44,7 @@ class DelayedJournal:
         self._sent.append(append)
         return append
 
-    def replay(self, after: int) -> AsyncIterator[tuple[int, bytes]]:
+    def replay(self, after: int) -> AsyncGenerator[tuple[int, bytes]]:
         return self.inner.replay(after)
 
     async def first(self) -> int:

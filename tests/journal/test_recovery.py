@@ -10,8 +10,8 @@ from safetyd.core.policy import Policy
 from safetyd.journal.audit import Audit, files, verify
 from safetyd.journal.audit_reading import lines_after
 from safetyd.journal.checkpoints import Checkpoints, SavedCheckpoint
-from safetyd.journal.journals import MemoryJournal
-from safetyd.journal.recovery import JournalLost, JournalTrimmed, Restored, restore
+from safetyd.journal.journals import JournalTrimmed, MemoryJournal
+from safetyd.journal.recovery import JournalLost, Restored, restore
 from tests.story import ask, play, propose, resume, stop
 
 MAX_BYTES = 16 * 1024 * 1024
@@ -147,7 +147,7 @@ async def test_journal_trimmed_above_every_good_checkpoint_is_refused(rig: Recov
     await rig.live(propose(0), stop(1), resume(2))
     await rig.journal.trim(3)
 
-    with pytest.raises(JournalTrimmed, match="continues with event 4"):
+    with pytest.raises(JournalTrimmed, match="begins with batch 3"):
         await rig.start()
 
 
@@ -160,6 +160,22 @@ async def test_journal_that_ends_before_the_audit_file_is_refused(rig: RecoveryR
 
     with pytest.raises(JournalLost, match="the audit file ends with event 5"):
         await rig.start()
+
+
+@pytest.mark.parametrize("checkpoint", [True, False])
+async def test_journal_whose_events_leave_some_out_is_refused(
+    rig: RecoveryRig, *, checkpoint: bool
+) -> None:
+    await rig.live(propose(0), stop(1), mirrored=False)
+    play(rig.engine, resume(2))  # written nowhere
+    await rig.live(propose(3, id="p2"), mirrored=False)
+    if checkpoint:
+        rig.save()
+
+    with pytest.raises(JournalLost, match="begins with event 6, but event 4 must follow"):
+        await rig.start()
+
+    assert rig.audit_seqs == 3
 
 
 async def test_checkpoint_newer_than_the_journal_is_refused(

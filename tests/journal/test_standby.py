@@ -15,14 +15,14 @@ from safetyd.core.engine.journal_lines import encode
 from safetyd.core.events.cluster_events import WriterReleased
 from safetyd.core.events.event import Event
 from safetyd.core.policy import Policy
-from safetyd.journal.audit import Audit
-from safetyd.journal.checkpoints import Checkpoints, state_digest
-from safetyd.journal.recovery import JournalTrimmed, Restored, load
+from safetyd.journal.audit import Audit, verify
+from safetyd.journal.checkpoints import Checkpoints, SavedCheckpoint, state_digest
+from safetyd.journal.journals import JournalTrimmed
+from safetyd.journal.recovery import Restored, load
 from safetyd.journal.standby import Claimant, Followed, Standby
 from safetyd.journal.stream import Displaced, JetStreamJournal
-from safetyd.journal.tail import FellBehind, JournalTail
 from tests.nats_process import NatsProcess
-from tests.servers import connected, down, until
+from tests.servers import TornLink, connected, down, until
 from tests.story import NOON, stop
 
 MAX_BYTES = 16 * 1024 * 1024
@@ -34,8 +34,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten all times alike."""
     monkeypatch.setattr("safetyd.journal.standby.SILENCE_S", 0.6)
     monkeypatch.setattr("safetyd.journal.stream.BEAT_S", 0.1)
-    monkeypatch.setattr("safetyd.journal.tail.IDLE_S", 0.1)
-    monkeypatch.setattr("safetyd.journal.tail.SILENT_S", 0.4)
+    monkeypatch.setattr("safetyd.journal.journal_reader.SILENT_S", 0.4)
 
 
 class Writer:
@@ -91,7 +90,7 @@ async def opened(client: HardenedClient, boot_id: str) -> JetStreamJournal:
 
 @asynccontextmanager
 async def follower(
-    bus: NatsProcess, directory: Path, name: str = "b", *, patient: bool = False
+    bus: NatsProcess | TornLink, directory: Path, name: str = "b", *, patient: bool = False
 ) -> AsyncIterator[Follower]:
     async with connected(bus.url) as client:
         journal = await opened(client, name)
@@ -101,7 +100,6 @@ async def follower(
         restored, after = await load(Policy(), checkpoints, journal, audit)
         standby = Standby(
             Followed(restored, after, journal, audit),
-            JournalTail(client, name),
             clock := Clock(),
             Claimant(name, "0.1.0"),
             patient=patient,
@@ -279,6 +277,40 @@ async def test_standby_goes_on_after_the_server_was_gone(
         tasks.cancel_scope.cancel()
 
 
+async def test_standby_takes_over_although_the_last_batch_was_lost_with_the_connection(
+    writer: Writer, torn_link: TornLink, tmp_path: Path
+) -> None:
+    await writer.live()
+    async with follower(torn_link, tmp_path) as b, anyio.create_task_group() as tasks:
+        tasks.start_soon(b.standby.follow)
+        await writer.live()
+        await until(lambda: b.restored.engine.seq == writer.engine.seq)
+        torn_link.tear_at(1)
+        await writer.live(1)
+        await until(lambda: b.restored.engine.writers.daemon == "b")
+
+    assert torn_link.torn
+    assert b.audit.seq == writer.engine.seq + 1
+
+
+async def test_audit_file_is_complete_although_the_connection_was_lost_while_it_caught_up(
+    writer: Writer, torn_link: TornLink, tmp_path: Path
+) -> None:
+    await writer.live(400)
+    saved = SavedCheckpoint(
+        stream_seq=writer.journal.last, t=50.0, engine=writer.engine.save()(), audit_head=""
+    )
+    Checkpoints(tmp_path / "b-checkpoints").write(saved)
+    torn_link.tear_at(33)
+
+    async with follower(torn_link, tmp_path):
+        pass
+
+    found = verify(tmp_path / "b")
+    assert torn_link.torn
+    assert (found.missing, found.last_seq) == (0, writer.engine.seq)
+
+
 async def test_standby_that_was_away_too_long_needs_a_checkpoint(
     writer: Writer, jetstream: NatsProcess, tmp_path: Path
 ) -> None:
@@ -287,7 +319,7 @@ async def test_standby_that_was_away_too_long_needs_a_checkpoint(
         await writer.live()
         await writer.journal.trim(writer.journal.last)
 
-        with pytest.raises(FellBehind):
+        with pytest.raises(JournalTrimmed):
             await b.standby.follow()
 
     with pytest.raises(JournalTrimmed):

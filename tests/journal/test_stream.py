@@ -7,10 +7,10 @@ import pytest
 
 from safetyd.bus.nats_client import HardenedClient
 from safetyd.bus.subjects import STREAM, Subjects
-from safetyd.journal.journals import Journal, MemoryJournal
+from safetyd.journal.journals import Journal, JournalTrimmed, MemoryJournal
 from safetyd.journal.stream import Displaced, JetStreamJournal, JournalUnusable
 from tests.nats_process import NatsProcess
-from tests.servers import PATIENCE_S, connected, down, frozen, until
+from tests.servers import PATIENCE_S, TornLink, connected, down, frozen, until
 
 MAX_BYTES = 16 * 1024 * 1024
 SUBJECTS = Subjects()
@@ -85,14 +85,38 @@ async def test_empty_journal_replays_nothing(either: Journal) -> None:
     assert await replayed(either) == []
 
 
-async def test_more_batches_than_are_read_at_once_all_come_back(
-    journal: JetStreamJournal, monkeypatch: pytest.MonkeyPatch
+async def test_more_batches_than_the_server_sends_at_once_all_come_back(
+    journal: JetStreamJournal,
 ) -> None:
-    monkeypatch.setattr("safetyd.journal.stream.READ_AHEAD", 7)
-    for number in range(30):
-        await journal.append(b"%d" % number)
+    batches = [b"%d " % number * 20_000 for number in range(100)]
+    appends = [journal.send(batch) for batch in batches]
+    await journal.settle(appends[-1])
 
-    assert [batch for _, batch in await replayed(journal)] == [b"%d" % n for n in range(30)]
+    assert [batch for _, batch in await replayed(journal)] == batches
+
+
+async def test_connection_that_is_lost_during_a_replay_costs_no_batch(
+    journal: JetStreamJournal, torn_link: TornLink
+) -> None:
+    appends = [journal.send(b"%d" % number) for number in range(600)]
+    await journal.settle(appends[-1])
+
+    async with connected(torn_link.url) as client:
+        reader = await opened(client, "next")
+        torn_link.tear_at(33)
+        found = await replayed(reader)
+
+    assert torn_link.torn
+    assert found == [(number + 1, b"%d" % number) for number in range(600)]
+
+
+async def test_replay_of_a_trimmed_journal_says_where_it_begins(either: Journal) -> None:
+    for batch in (b"one", b"two", b"three"):
+        await written(either, batch)
+    await either.trim(3)
+
+    with pytest.raises(JournalTrimmed, match="begins with batch 3"):
+        await replayed(either, after=1)
 
 
 async def test_next_daemon_goes_on_where_the_last_one_ended(

@@ -5,6 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
@@ -21,7 +22,10 @@ from tests.journeys.audit_record import assert_recorded, assert_verifies, events
 from tests.journeys.people import control
 from tests.journeys.processes import freeze, thaw
 from tests.nats_process import NatsProcess
+from tests.servers import TornLink
 
+MANY: Final = 300
+FEW: Final = 33  # batches
 JETSTREAM: Final = """
 jetstream {{ store_dir: "{store}", max_file: 2GB, sync_interval: always }}
 max_payload: 256KB
@@ -103,6 +107,30 @@ def test_a_standby_answers_only_after_the_first_daemon_is_gone_and_has_its_state
     assert_recorded(history, first.data_dir, second.data_dir)
     assert_verifies(first)
     assert_verifies(second)
+
+
+@pytest.mark.journey
+def test_a_standby_that_loses_its_connection_while_it_reads_the_journal_misses_nothing(
+    start_daemon: StartDaemon, shared: Shared
+) -> None:
+    first = start_daemon(shared.config)
+    agent = Agent("code", shared.bus.url, history := History(), shared.agent)
+    link = TornLink(shared.bus)
+
+    with closing(link), agent.at_work():
+        until(lambda: len(history.allows) > MANY)
+        link.tear_at(FEW)
+        second = start_daemon(shared.config.replace(shared.bus.url, link.url))
+        assert link.torn
+        first.kill()
+        killed = time.monotonic()
+        history.until(lambda h: h.t > killed and h.decision.seq)
+        second.stop()
+
+    assert_answered_once(history)
+    assert_recorded(history, second.data_dir)
+    assert_verifies(second)
+    assert "only in another daemon" not in second.log()
 
 
 @pytest.mark.journey

@@ -22,7 +22,8 @@ from safetyd.daemon.config import Config, ConfigError, load_to_run
 from safetyd.daemon.file_ownership import Foreign, check_owners
 from safetyd.daemon.lifecycle import Daemon
 from safetyd.host import AlreadyRunning, Endpoint, Unusable, check_room, files_needed, own_config
-from safetyd.journal.recovery import JournalLost, JournalTrimmed, UnknownEvent
+from safetyd.journal.journals import JournalTrimmed
+from safetyd.journal.recovery import JournalLost, UnknownEvent
 from safetyd.journal.stream import Displaced, JournalUnusable
 from safetyd.monitoring import event_log
 

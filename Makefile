@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 CHECKS := types format lint contracts generated locked vendored
 
-.PHONY: run demo test quick fuzz fuzz-parser fuzz-parser-c hosts adapters packages deb deb-test cluster-demo chaos style check $(CHECKS) rewritten coverage bench gallery docs lock coverage-of-seeds clean
+.PHONY: run demo test quick fuzz fuzz-parser fuzz-parser-c hosts adapters packages deb deb-test cluster-demo chaos style check $(CHECKS) rewritten coverage bench opcodes gallery docs lock coverage-of-seeds clean
 
 run: $(READY)
 	@$(BIN)/safetyd run $(ARGS)
@@ -121,6 +121,10 @@ gallery: $(TOOLS)
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks $(ARGS)
+
+# The instructions of typical decisions, by function. A test has their limits.
+opcodes: $(TOOLS)
+	$(BIN)/python -m tests.agents.opcode_counts
 
 docs: $(TOOLS)
 	$(BIN)/python docs/generate.py

@@ -13,7 +13,16 @@ from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
 from safetyd.core.events.request_events import Cancelled
 from safetyd.core.messages.decision import Decision
-from safetyd.core.messages.proposal import Json, Proposal, Prose, Token, Urgency, canonical
+from safetyd.core.messages.proposal import (
+    MAX_WORD,
+    Json,
+    Proposal,
+    Prose,
+    Token,
+    Urgency,
+    Word,
+    canonical,
+)
 from safetyd.core.messages.rollback import Rollback
 from safetyd.core.messages.verdict import ALLOW, Cause
 from safetyd.journal.mailbox import Carried, Plan
@@ -35,6 +44,7 @@ class PermissionAsk(msgspec.Struct, kw_only=True):
     context: Json = None  # Details of the action, with the field names of a proposal.
     # For how many minutes the request stays open.
     timeout_minutes: Annotated[float, Meta(ge=0)] | None = None
+    session: Word | None = None  # The session of the action; default: the one in `context`.
     request_id: str | None = None  # Ask for the state of this request of yours.
     # True: withdraw this request of yours. `rationale` may say why.
     withdraw: bool = False
@@ -114,7 +124,14 @@ def as_proposal(agent: str, ask: PermissionAsk, spare_id: str) -> tuple[Proposal
         fields["text"] = text
     if ask.timeout_minutes is not None:
         fields["timeout_s"] = ask.timeout_minutes * 60
-    return read_proposal(agent, canonical(fields), spare_id)
+    if ask.session is not None:
+        fields["session"] = ask.session
+    proposal, digest = read_proposal(agent, canonical(fields), spare_id)
+    shown = context.get("session") if context else None
+    if ask.session is None and isinstance(shown, str) and shown:
+        # The digest does not cover it, because clients compute the same digest without it.
+        proposal = msgspec.structs.replace(proposal, session=shown[:MAX_WORD])
+    return proposal, digest
 
 
 def result(decision: Decision, request: Request | None) -> PermissionResult:

@@ -81,6 +81,7 @@ class AskFields(TypedDict, total=False):
     urgency: Urgency | None
     wait: bool | None
     context: Mapping[str, object] | None
+    session: str | None
     timeout_minutes: float | None
 
 

@@ -351,15 +351,13 @@ class Safety(TelemetryCalls[Coroutine[Any, Any, bool]]):
         action: str,
         /,
         *,
-        description: str = "",
-        details: Mapping[str, object] | None = None,
         ok: bool = True,
         proposal: str | None = None,
+        **fields: Unpack[OutcomeFields],
     ) -> bool:
         """Record an action that was taken, for summaries. Returns the same as `report`."""
-        return await self.report(
-            proposal, ok=ok, action_type=action, description=description, details=details or {}
-        )
+        fields["action_type"] = action
+        return await self.report(proposal, ok=ok, **fields)
 
     async def report(
         self, proposal: str | None, /, *, ok: bool, **fields: Unpack[OutcomeFields]

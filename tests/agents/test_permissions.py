@@ -16,6 +16,7 @@ from safetyd.agents.permissions import (
 from safetyd.bus.codec import Malformed
 from safetyd.core.events.event import Moment
 from safetyd.core.events.guard_events import Paused
+from safetyd.core.messages.proposal import digest as proposal_digest
 from tests.core.approvals.queue_story import QueueStory
 from tests.story import at, propose, tick
 
@@ -41,6 +42,22 @@ def test_every_field_of_an_ask_becomes_part_of_a_proposal() -> None:
     assert (proposal.rationale, proposal.urgency, proposal.wait) == ("r", "high", True)
     assert (proposal.text, proposal.timeout_s) == ("git push", 120.0)
     assert digest.startswith("sha256:")
+
+
+def test_a_permission_request_belongs_to_the_session_that_it_or_its_context_names() -> None:
+    in_context = {"action": "push", "id": "a1", "context": {"text": "git push", "session": "s1"}}
+
+    shown, digest = as_proposal("code", read_ask(msgspec.json.encode(in_context)), "spare")
+    named, _ = as_proposal("code", read_ask(b'{"action":"push","session":"s2"}'), "spare")
+    bare = {**in_context, "context": {"text": "git push", "session": ["s1"]}}
+    neither, _ = as_proposal("code", read_ask(msgspec.json.encode(bare)), "spare")
+
+    assert [shown.session, named.session, neither.session] == ["s1", "s2", None]
+    # Older clients compute the digest without the session of the context.
+    fields = {**in_context, "type": "push", "text": "git push"}
+    del fields["action"]
+    usual = {"description": "", "rationale": "", "wait": False, "urgency": "normal"}
+    assert digest == proposal_digest("code", {**usual, **fields})
 
 
 def test_null_in_an_ask_is_absence() -> None:

@@ -90,6 +90,7 @@ export interface PermissionAsk {
   urgency?: Urgency;
   wait?: boolean;
   context?: Readonly<Record<string, unknown>>;
+  session?: string;
   timeout_minutes?: number;
 }
 
@@ -142,7 +143,7 @@ const PROPOSAL: Names<Proposal> = {
 };
 const ASK: Names<PermissionAsk> = {
   action: true, id: true, description: true, rationale: true, urgency: true, wait: true,
-  context: true, timeout_minutes: true,
+  context: true, session: true, timeout_minutes: true,
 };
 const OUTCOME: Names<Outcome> = {
   ok: true, error: true, latency_ms: true, cost_usd: true, tokens: true, model: true,

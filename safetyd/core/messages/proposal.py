@@ -19,7 +19,8 @@ MAX_DEPTH: Final = 32
 # An id becomes part of a subject. The pattern does not end with `$`, which would also match before
 # a final newline.
 Token = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{1,64}(?![\s\S])")]
-Word = Annotated[str, Meta(max_length=128)]
+MAX_WORD: Final = 128
+Word = Annotated[str, Meta(max_length=MAX_WORD)]
 Line = Annotated[str, Meta(max_length=1024)]
 Prose = Annotated[str, Meta(max_length=8192)]
 Amount = Annotated[float, Meta(ge=0)]

@@ -41,6 +41,8 @@ from safetyd.core.messages.binding import action_key
 from safetyd.core.messages.money import NANO
 from safetyd.core.messages.telemetry import Metrics
 
+# Outcomes without a proposal that say nothing about a loop: costs of coding agents have their type.
+NOT_LOGGED: Final = frozenset({"", "model_call"})
 MAX_MODELS: Final = 8  # per agent; beyond that, the least recently used model is forgotten
 
 AnyDetector = TypeVar("AnyDetector", bound=Detector)
@@ -162,6 +164,7 @@ class Detectors:
             (True, False): acts,
             (True, True): (),
         }
+        self._of_logged = tuple(map(_of_proposals, _enabled(config.loop_action_type)))
         self._skew = _enabled(config.time_skew)
         self._iterations = _enabled(config.iterations_per_hour)
         self._files = _enabled(config.files_per_commit)
@@ -246,6 +249,9 @@ class Detectors:
         numbers, t, kept = agent.counted(), event.t, self._config.error_rate.last
         numbers.settle(t, _usd(event) or 0.0, failed=not event.ok, last=kept)
         looked = _looked(self._of_outcomes, numbers, t, agent.conditions)
+        if event.id is None and event.type not in NOT_LOGGED:
+            agent.history.log(t, event.type)
+            looked += _looked(self._of_logged, agent.history, t, agent.conditions)
         if event.type == "git_commit" and event.files_changed is not None:
             numbers.files = event.files_changed
             looked += self.committed(numbers, t)

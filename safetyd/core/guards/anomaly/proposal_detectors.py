@@ -65,6 +65,12 @@ class ProposalHistory(msgspec.Struct):
         self.rapid = self.rapid + 1 if self.t - self.act_t < gap_s else 1
         self.act_t, self.act_type, self.act = self.t, self.type, key
 
+    def log(self, t: float, kind: str) -> None:
+        """Record an act that was reported without a proposal. When it was made is not known."""
+        self.acts += 1
+        self.one_type = self.one_type + 1 if kind == self.act_type else 1
+        self.t, self.act_type, self.act, self.one_action = t, kind, b"", 1
+
     def copy(self) -> "ProposalHistory":
         times = {key: list(known) for key, known in self.times.items()}
         return msgspec.structs.replace(self, times=times)

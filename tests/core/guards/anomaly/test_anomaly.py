@@ -217,6 +217,15 @@ def test_loop_of_one_type_blocks_if_that_is_severe() -> None:
     assert (verdict.decision, verdict.rule) == (Severity.BLOCK, "anomaly.loop_action_type")
 
 
+def test_logged_actions_without_proposals_are_a_loop_too() -> None:
+    def logged(watch: AnomalyRig, kind: str) -> list[list[str]]:
+        return [watch.works(100 * n, id=None, type=kind) for n in range(10)]
+
+    assert ["loop_action_type"] in logged(AnomalyRig(AnomalyConfig()), "click")
+    # Costs of coding agents are reported as model calls without proposals.
+    assert ["loop_action_type"] not in logged(AnomalyRig(AnomalyConfig()), "model_call")
+
+
 def test_loop_of_one_action_blocks_if_only_that_is_severe() -> None:
     watch = AnomalyRig(AnomalyConfig(loop_action_type=LoopActionType(same_action_severity="high")))
     watch.clicks(0, 100, 200, 300)

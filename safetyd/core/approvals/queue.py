@@ -159,7 +159,7 @@ class Approvals(RequestIndex, Actor):
             request = self._change(request, state="approved", answer=answer, **ends)
             return self._approved(event, request)
         request = self._change(request, state="denied", answer=answer, once=event.once)
-        return (_dropped(event, request), *_stays(event, request))
+        return (_dropped(event, request), *_not_approved(event, request))
 
     def _approved(self, event: Answered, request: Request) -> Sequence[Event]:
         caused: list[Event] = []
@@ -279,12 +279,18 @@ class Approvals(RequestIndex, Actor):
         if request is None or not request.pending:
             return ()
         request = self._change(request, state=state, answer=answer)
-        return (_dropped(cause, request), *_stays(cause, request))
+        return (_dropped(cause, request), *_not_approved(cause, request))
 
     def _expiry(self, tick: Ticked, expired: Sequence[str]) -> Expired:
         found = map(self.find, expired)
-        reasons = tuple(request.closing for request in found if request is not None)
-        return Expired(at=tick.at, t=tick.t, request_ids=tuple(expired), reasons=reasons)
+        closed = [request for request in found if request is not None]
+        return Expired(
+            at=tick.at,
+            t=tick.t,
+            request_ids=tuple(expired),
+            reasons=tuple(request.closing for request in closed),
+            agents=tuple(request.agent for request in closed),
+        )
 
     def _due(self, tick: Ticked) -> Sequence[Event]:
         """Return events for the requests and approvals that expired."""
@@ -343,9 +349,9 @@ def _unpaused(cause: Answered, request: Request, source: str) -> Unpaused:
     )
 
 
-def _stays(cause: Event, request: Request) -> Iterator[EscalationDenied]:
-    """Yield an event if the request to end a pause was not approved."""
-    if request.pauses and request.state in {"denied", "expired"}:
+def _not_approved(cause: Event, request: Request) -> Iterator[EscalationDenied]:
+    """Yield an event if a request ended without an approval."""
+    if request.state in {"denied", "expired"}:
         yield EscalationDenied(
             at=cause.at,
             t=cause.t,

@@ -22,6 +22,12 @@ def _unanswered(event: events.Expired) -> str:
     return f"nobody answered {ids[0]}{more} in time"
 
 
+def _not_approved(event: events.EscalationDenied) -> str:
+    if event.source:
+        return f"{event.agent} stays paused: {event.why}"
+    return f"request {event.request_id} {'expired' if event.why == 'expired' else 'was denied'}"
+
+
 def _released(event: events.Released) -> str:
     held = ", ".join(verdict.rule for verdict in event.verdicts)
     result = f"was approved, but is blocked by {held}" if held else "can start"
@@ -108,7 +114,7 @@ ENTRIES: Final = (
     Entry(
         events.EscalationDenied,
         notice=Notice("ESCALATION_DENIED", "high"),
-        reason="{agent} stays paused: {why}",
+        reason=_not_approved,
         facts=lambda event: {
             "request_id": event.request_id,
             "kind": "request",

@@ -48,14 +48,20 @@ class Expired(Event, kw_only=True, tag="expired"):
     request_ids: tuple[str, ...]
     # For each request, the rule that closed it and how to ask again. Empty in older journals.
     reasons: tuple[str, ...] = ()
+    agents: tuple[str, ...] = ()  # The agent of each request. Empty in older journals.
+
+    @property
+    def agent(self) -> str | None:
+        """Return the agent if all requests are of one agent."""
+        return self.agents[0] if len(set(self.agents)) == 1 else None
 
 
 class EscalationDenied(Event, kw_only=True, tag="escalation_denied"):
-    """A request to end a pause was denied or expired."""
+    """A request was denied or expired."""
 
     agent: str
     request_id: str
-    source: str  # The source of the pause, which stays.
+    source: str  # The source of the pause that stays; empty if the request was for an action.
     why: str  # Either denied or expired.
 
 

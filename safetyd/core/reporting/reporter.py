@@ -108,11 +108,27 @@ def _notify(event: Event) -> Sequence[Event]:
     if notice is None:
         return ()
     reason, facts = entry.reason_of(event), entry.facts_of(event)
-    return (_safety_event(event, notice.type, reason, facts, getattr(event, "agent", None)),)
+    agent = getattr(event, "agent", None)
+    return (_safety_event(event, notice.type, reason, facts, agent, _model(event)),)
+
+
+def _model(event: Event) -> str | None:
+    """Return the model that an event is about."""
+    match event:
+        case Decided():
+            return event.proposal.model
+        case BudgetMarked(scope="model"):
+            return event.id
+    return None
 
 
 def _safety_event(
-    cause: Event, kind: str, reason: str, facts: Facts, agent: str | None = None
+    cause: Event,
+    kind: str,
+    reason: str,
+    facts: Facts,
+    agent: str | None = None,
+    model: str | None = None,
 ) -> SafetyEvent:
     name = f"{cause.at.isoformat()} {cause.t} {kind} {agent} {reason} {facts}"
     return SafetyEvent(
@@ -122,6 +138,7 @@ def _safety_event(
         timestamp=cause.at,
         event_type=kind,
         agent_id=agent,
+        model_id=model,
         breaker_id=getattr(cause, "breaker", None),
         cost_snapshot=_snapshot(cause),
         reason=reason,

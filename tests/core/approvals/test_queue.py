@@ -401,6 +401,23 @@ def test_a_denied_end_of_a_pause_keeps_the_pause_and_is_reported() -> None:
     assert not queue.proposes(propose(2, type="read_file")).allowed
 
 
+@pytest.mark.req("S1.36")
+def test_a_request_that_is_denied_or_expires_is_an_escalation_that_was_denied() -> None:
+    queue = QueueStory()
+    denied, expired = queue.asks(0, "p1", text="one"), queue.asks(0, "p2", text="two", timeout_s=60)
+    queue.person_answers(1, queue.request(denied.request_id), "denied")
+    queue.happens(tick(100))
+
+    told = [event for event in queue.journal if isinstance(event, SafetyEvent)]
+    ended = [event for event in told if event.event_type == "ESCALATION_DENIED"]
+    assert [(event.agent_id, event.reason) for event in ended] == [
+        ("code", f"request {denied.request_id} was denied"),
+        ("code", f"request {expired.request_id} expired"),
+    ]
+    (timeout,) = (event for event in told if event.event_type == "PERMISSION_EXPIRED")
+    assert timeout.agent_id == "code"
+
+
 def test_an_agent_may_ask_something_else_instead() -> None:
     queue = QueueStory()
     first = queue.asks(0, "p1", text="git push a")

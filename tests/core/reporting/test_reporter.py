@@ -159,7 +159,7 @@ def test_a_cloud_call_in_development_is_a_mode_violation() -> None:
 
     (event,) = told(play(engine, propose(0, type="model_call", provider="openai", model="gpt-5")))
 
-    assert event.event_type == "MODE_VIOLATION"
+    assert (event.event_type, event.model_id) == ("MODE_VIOLATION", "gpt-5")
 
 
 @pytest.mark.req("S1.31")

@@ -21,7 +21,15 @@ from safetyd.core.action_types import Profile
 from safetyd.daemon.config import Config, ConfigError, load_to_run
 from safetyd.daemon.file_ownership import Foreign, check_owners
 from safetyd.daemon.lifecycle import Daemon
-from safetyd.host import AlreadyRunning, Endpoint, Unusable, check_room, files_needed, own_config
+from safetyd.host import (
+    AlreadyRunning,
+    Endpoint,
+    Unusable,
+    check_room,
+    files_needed,
+    own_config,
+    raise_open_files,
+)
 from safetyd.journal.recovery import JournalLost, JournalTrimmed, UnknownEvent
 from safetyd.journal.stream import Displaced, JournalUnusable
 from safetyd.monitoring import event_log
@@ -61,6 +69,7 @@ def run(config_path: Path | None, directory: Path, *, verbose: bool) -> None:
       safetyd run --config /etc/safetyd/safetyd.toml --data-dir /var/lib/safetyd
     """
     event_log.set_up(verbose=verbose)
+    raise_open_files()
     make_private(directory)
     file = config_path or own_config(directory)
     try:

@@ -36,6 +36,7 @@ LIMITS: Final[dict[Limit, str]] = {
 USER: Final = "uid:"
 ANONYMOUS_AGENTS: Final = "anonymous agents"
 SESSION: Final = "session:"  # of the control room; the rest of the name is secret
+ALL: Final = "all senders together"
 OTHERS: Final = "others"
 MAX_ACCOUNTS: Final = 1024  # above it, unused ones are forgotten, and new senders share one
 MAX_CONNECTIONS: Final = 4096  # of all senders
@@ -79,7 +80,8 @@ class OverLimit(Exception):
 
     def __init__(self, account: str, limit: Limit, most: float, wait_s: float = 1.0) -> None:
         limited = LIMITS[limit].format(f"{most:,.0f}")
-        super().__init__(f"{shown(account)} is over the limit of {limited}")
+        are = "are" if account == ALL else "is"
+        super().__init__(f"{shown(account)} {are} over the limit of {limited}")
         self.account = account
         self.limit = limit
         self.wait_s = wait_s
@@ -174,8 +176,10 @@ class Flow:
             self._shared.tokens -= amount
 
     def charge(self, agent: str, amount: float) -> None:
-        """Charge what was used already, even if there is not enough left."""
-        (self._bucket(agent) if agent else self._shared).tokens -= amount
+        """Charge for what was taken before, even if there is not enough left."""
+        refill, bucket = (self._own, self._bucket(agent)) if agent else (self._all, self._shared)
+        refill.fill(bucket, max(bucket.t, self._shared.t))  # the time of the last message
+        bucket.tokens -= amount
 
     def overdrawn_s(self, agent: str, t: float) -> float:
         """Return the seconds until the part that an agent is charged for is not overdrawn."""
@@ -288,7 +292,7 @@ class RequestRoom:
             raise self._accounts.refused(account.over("bytes", account.bytes.limit))
         if not self._accounts.take(taken.shared):
             account.bytes.give_back(taken)
-            raise self._accounts.refused(OverLimit("all senders together", "bytes", BYTES_OF_ALL))
+            raise self._accounts.refused(OverLimit(ALL, "bytes", BYTES_OF_ALL))
         account.flow.take(self._agent, size, now)
         self._bytes.append(taken)
 

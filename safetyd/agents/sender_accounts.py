@@ -160,12 +160,11 @@ class Flow:
 
     def wait_s(self, agent: str, amount: float, t: float) -> float:
         """Return the seconds until an amount can be taken, or 0.0."""
-        common = self._all.wait_s(self._all.fill(self._shared, t), amount)
-        if common <= 0 or not agent:
-            return max(common, 0.0)
-        return max(
-            0.0, min(common, self._own.wait_s(self._own.fill(self._bucket(agent), t), amount))
-        )
+        common = max(0.0, self._all.wait_s(self._all.fill(self._shared, t), amount))
+        if not agent or not common:
+            return common
+        own = self._own.wait_s(self._own.fill(self._bucket(agent), t), amount)
+        return min(common, max(0.0, own))
 
     def take(self, agent: str, amount: float, t: float) -> None:
         """Take an amount from the reserved share of a known agent, else from the shared part."""
@@ -232,7 +231,8 @@ class Account:
         self.waiting = Amount(limits.waiting, known)
         self.bytes = Amount(limits.bytes_at_once, known)
         self.flow = Flow(limits.bytes_per_s, limits.bytes_saved, known, limits.known_bytes_saved)
-        self.next_turn = -math.inf
+        per_s, saved = limits.requests_per_s, limits.requests_saved
+        self.turns = Flow(per_s, saved, known, saved / 2 / max(known, 1))
         self.delayed = 0  # requests that wait a moment for room
 
     @property
@@ -404,34 +404,39 @@ class SenderAccounts:
         account = self.account(sender.account)
         return RequestRoom(self, account, account.agents.known(sender.agent, self.now()))
 
-    async def begin_soon(self, sender: Sender) -> RequestRoom:
+    async def begin_soon(self, sender: Sender, *, turn: bool = False) -> RequestRoom:
         """Count a request of a sender, and wait a moment for room if necessary.
 
-        Only as many requests wait as may be under way, so that floods are refused at once.
+        With `turn`, the request also waits for its turn. So that a flood keeps the daemon less
+        busy, it is not refused at once, unless too many requests are waiting already.
         """
+        account = self.account(sender.account)
         try:
-            return self.begin(sender)
+            return await self._in_turn(sender, turn=turn)
         except OverLimit:
-            account = self.account(sender.account)
-            if account.delayed >= account.limits.requests:
+            if account.delayed >= account.limits.connections // 2:
                 raise
             account.delayed += 1
             try:
                 await asyncio.sleep(PATIENCE_S)
             finally:
                 account.delayed -= 1
-            return self.begin(sender)
+            return await self._in_turn(sender, turn=turn)
 
-    def turn(self, name: str) -> float:
+    async def _in_turn(self, sender: Sender, *, turn: bool) -> RequestRoom:
+        if turn and (wait := self.turn(sender)):
+            await asyncio.sleep(wait)
+        return self.begin(sender)
+
+    def turn(self, sender: Sender) -> float:
         """Return the seconds until a request's turn. Raise OverLimit if that is too long."""
-        account, now = self.account(name), self.now()
-        limits = account.limits
-        every = 1.0 / limits.requests_per_s
-        turn = max(account.next_turn, now - limits.requests_saved * every)
-        if turn - now > LONGEST_S:
-            raise self.refused(account.over("requests_per_s", limits.requests_per_s))
-        account.next_turn = turn + every
-        return max(turn - now, 0.0)
+        account, now = self.account(sender.account), self.now()
+        agent = account.agents.known(sender.agent, now)
+        wait = account.turns.wait_s(agent, 1.0, now)
+        if wait > LONGEST_S:
+            raise self.refused(account.over("requests_per_s", account.limits.requests_per_s, wait))
+        account.turns.take(agent, 1.0, now)
+        return wait
 
     def refused(self, over: OverLimit) -> OverLimit:
         """Report that a sender is over a limit, and return the exception."""

@@ -39,6 +39,8 @@ AGENT_LIMITS: Final = SenderLimits()
 USER_LIMITS: Final = replace(
     AGENT_LIMITS,
     requests=2 * AGENT_LIMITS.requests,
+    requests_per_s=4 * AGENT_LIMITS.requests_per_s,
+    requests_saved=50 * AGENT_LIMITS.requests_saved,  # twenty sessions that work at once
     bytes_at_once=2 * AGENT_LIMITS.bytes_at_once,
     bytes_per_s=2 * AGENT_LIMITS.bytes_per_s,
     bytes_saved=2 * AGENT_LIMITS.bytes_saved,

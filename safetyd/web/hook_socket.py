@@ -171,14 +171,16 @@ class HookSocket:
         async with AsyncExitStack() as stack:
             try:
                 agent, sender, service = self._admitted(request)
-                room = await stack.enter_async_context(room_for(request, self._accounts, sender))
+                room = await stack.enter_async_context(
+                    room_for(request, self._accounts, sender, turn=True)
+                )
                 body = await read_body(request, room, MAX_BODY_BYTES)
             except (_NotAdmitted, OverLimit) as exc:
                 cut_off(request)  # the hook refuses the call in any case
                 return web.Response(body=_last(nonce, not_answered(dialect, kind, str(exc))))
-            except (TooLong, TimeoutError) as exc:
+            except (TooLong, TimeoutError, ConnectionError) as exc:
                 cut_off(request)
-                status = 408 if isinstance(exc, TimeoutError) else 413
+                status = 413 if isinstance(exc, TooLong) else 408
                 return web.Response(status=status, text="the event is too long or too slow\n")
             call = HookCall(agent, dialect, kind, uid_of(request), service, room)
             return await self._respond(request, call, body, nonce)

@@ -17,6 +17,7 @@ from safetyd.web.throttle import network_of
 
 KEPT_S: Final = 15.0
 MAX_IGNORED_BYTES: Final = 256 * 1024  # of a refused body that is read to its end
+READ_BYTES: Final = 32 * 1024  # at a time, so that large bodies do not delay small ones
 MAX_HEAD_BYTES: Final = 64 * 1024  # of a request that has not begun
 PEER: Final = struct.Struct("3i")  # pid, uid and gid of the process at the other end
 BUSY: Final = (
@@ -51,6 +52,7 @@ class HttpConnection(web.RequestHandler):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
+        transport.max_size = READ_BYTES  # type: ignore[attr-defined] # of asyncio's transports
         try:
             self.peer = _peer(transport)
             self.account = self._accounts.connect(self.peer, self)

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from aiohttp import web
 
-from safetyd.agents.sender_accounts import OverLimit, SenderAccounts
+from safetyd.agents.sender_accounts import OverLimit, Sender, SenderAccounts
 from safetyd.host import is_this_machine, netloc
 from safetyd.journal.mailbox import Mailbox
 from safetyd.monitoring.metrics import Metrics
@@ -98,10 +98,11 @@ class Listener:
         """Limit the rate of requests, so that web pages do not slow down agents."""
         guest = "" if of_another_page(request) else self._guest(request)
         try:
-            wait = self._accounts.turn(guest or peer_account(request))
+            wait = self._accounts.turn(Sender(guest or peer_account(request)))
         except OverLimit as exc:
             return web.Response(status=429, text=f"{exc}\n", headers=LATER)
-        connection = connection_of(request) if guest else None
+        # Others that send no body are answered within seconds, so that health checks get through.
+        connection = connection_of(request) if guest or not request.body_exists else None
         with nullcontext() if connection is None else connection.protected(guest):
             if wait:
                 await asyncio.sleep(wait)

@@ -19,13 +19,14 @@ class TooLong(Exception):
 
 @asynccontextmanager
 async def room_for(
-    request: web.Request, accounts: SenderAccounts, sender: Sender
+    request: web.Request, accounts: SenderAccounts, sender: Sender, *, turn: bool = False
 ) -> AsyncIterator[RequestRoom]:
     """Count a request of a sender. Its connection is not closed to make room meanwhile.
 
-    Raise OverLimit if the sender has too many requests under way.
+    With `turn`, also wait for its turn, which the listeners on ports do for all requests. Raise
+    OverLimit if the sender has too many requests.
     """
-    room = await accounts.begin_soon(sender)
+    room = await accounts.begin_soon(sender, turn=turn)
     connection = connection_of(request)
     with room, nullcontext() if connection is None else connection.protected():
         yield room

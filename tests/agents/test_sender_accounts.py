@@ -208,14 +208,25 @@ def test_requests_have_their_turns_one_after_the_other(
     accounts: SenderAccounts, time: Time
 ) -> None:
     saved, per_s = int(AGENT_LIMITS.requests_saved), AGENT_LIMITS.requests_per_s
-    waits = [accounts.turn("a") for _ in range(saved + 3)]
+    waits = [accounts.turn(of_agent("a")) for _ in range(saved + 2)]
 
-    assert waits[:-2] == [0.0] * (saved + 1)
+    assert waits[:-2] == [0.0] * saved
     assert waits[-2:] == pytest.approx([1 / per_s, 2 / per_s])
-    refused(lambda: [accounts.turn("a") for _ in range(1000)])
-    assert accounts.turn("b") == 0.0
+    refused(lambda: [accounts.turn(of_agent("a")) for _ in range(1000)])
+    assert accounts.turn(of_agent("b")) == 0.0
     time.t += 2.0
-    assert accounts.turn("a") == 0.0
+    assert accounts.turn(of_agent("a")) == 0.0
+
+
+def test_known_agents_have_their_turns_although_new_names_take_all_others(
+    accounts: SenderAccounts,
+) -> None:
+    for agent in KNOWN:
+        accounts.turn(of_user(1000, agent))
+
+    refused(lambda: [accounts.turn(of_user(1000, f"new-{number}")) for number in range(10_000)])
+
+    assert [accounts.turn(of_user(1000, agent)) for agent in KNOWN] == [0.0] * len(KNOWN)
 
 
 def test_a_sender_is_logged_once_a_minute_and_named_for_a_minute(

@@ -13,7 +13,7 @@ from typing import Final
 import anyio.abc
 import msgspec
 
-from safetyd.agents.sender_accounts import OverLimit, SenderAccounts
+from safetyd.agents.sender_accounts import OverLimit, Sender, SenderAccounts
 from safetyd.bus.publisher import MAX_ANSWER_BYTES, Publisher
 from safetyd.bus.question_limits import QuestionLimits, relay_sender
 from safetyd.clock import uptime
@@ -89,7 +89,7 @@ class RelayService:
     def _wait_s(self, sender: str, size: int) -> float:
         """Count a message. Return 0.0, or the seconds until it would be admitted."""
         try:
-            self._accounts.turn(sender)
+            self._accounts.turn(Sender(sender))
         except OverLimit as exc:
             self._limits.flood_gate.turned_away(sender, size)
             return exc.wait_s

@@ -3,7 +3,7 @@
 import asyncio
 from urllib.parse import urlsplit
 
-from safetyd.clock import uptime
+from safetyd.agents.sender_accounts import Sender
 from safetyd.core.sender_limits import AGENT_LIMITS
 from safetyd.web.control_room.visitors import COOKIE
 from tests.servers import until
@@ -12,7 +12,9 @@ from tests.web.control_room.room_site import Browser, RoomSite
 
 def _take_all_turns(site: RoomSite) -> None:
     """Use up the shared rate limit for a minute."""
-    site.accounts.account("address:127.0.0.1").next_turn = uptime() + 60.0
+    stranger = Sender("address:127.0.0.1")
+    site.accounts.turn(stranger)
+    site.accounts.account(stranger.account).turns.charge("", 60 * AGENT_LIMITS.requests_per_s)
 
 
 async def test_sessions_have_their_own_rate_limit(site: RoomSite, alice: Browser) -> None:

@@ -23,6 +23,7 @@ from benchmarks.postgres_load import postgres
 from benchmarks.processes import Unmeasured
 from benchmarks.report import Report
 from benchmarks.scale import FULL, QUICK, Bench
+from benchmarks.sender_floods import floods
 from benchmarks.start import start
 from benchmarks.version_history import history
 
@@ -38,6 +39,7 @@ MEASURES: Final[dict[str, Callable[[Bench], None]]] = {
     "agents": agents,
     "start": start,
     "hook": hook,
+    "floods": floods,
     "control_room": control_room,
     "postgres": postgres,
     "beside_loading": beside_loading,

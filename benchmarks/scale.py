@@ -18,6 +18,7 @@ class Scale(msgspec.Struct, frozen=True, kw_only=True):
     fills: tuple[int, ...]  # decisions before a start
     fill_s: float  # at most, for each
     hook_calls: int
+    flood_s: float  # for each kind and server
     room_s: float  # a page is watched
     room_rounds: int
     room_probes: int  # decisions to find on the page
@@ -41,6 +42,7 @@ FULL = Scale(
     fills=(100_000, 1_000_000),
     fill_s=240.0,
     hook_calls=200,
+    flood_s=20.0,
     room_s=20.0,
     room_rounds=5,
     room_probes=80,
@@ -63,6 +65,7 @@ QUICK = Scale(
     fills=(20_000, 50_000),
     fill_s=20.0,
     hook_calls=40,
+    flood_s=3.0,
     room_s=8.0,
     room_rounds=3,
     room_probes=40,

@@ -4,6 +4,7 @@ import errno
 import fcntl
 import os
 import pwd
+import resource
 import socket
 import sys
 import time
@@ -156,6 +157,20 @@ def lock_within(opened: int, seconds: float) -> bool:
             time.sleep(POLL_S)
         else:
             return True
+
+
+def open_files() -> int:
+    """Return how many files this process may have open."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return sys.maxsize if soft == resource.RLIM_INFINITY else soft
+
+
+def raise_open_files() -> None:
+    """Raise the number of files that this process may have open as far as the system allows."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with suppress(OSError, ValueError):  # macOS refuses some numbers
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def user_name(uid: int) -> str:

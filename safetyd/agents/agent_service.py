@@ -80,7 +80,8 @@ class AgentService:
     """Serves the agents of one connection: agents with keys, or anonymous agents.
 
     `replaceable` is True if another daemon can take over. Then refusals with the cause
-    `unavailable` ask the agent to send its message again.
+    `unavailable` ask the agent to send its message again. `user_of` returns the account of the
+    local user whose anonymous agent sends with a hook.
     """
 
     def __init__(  # noqa: PLR0913 - the parts of the daemon that a proposal meets
@@ -99,6 +100,7 @@ class AgentService:
         problem: Callable[[], str],
         boot_id: str,
         replaceable: bool = False,
+        user_of: Callable[[str], str] = lambda _agent: "",
     ) -> None:
         self._publisher = publisher
         self._mailbox = mailbox
@@ -112,6 +114,7 @@ class AgentService:
         self._keyless = keyless
         self._problem = problem
         self._replaceable = replaceable
+        self._user_of = user_of
         self._id = f"{boot_id}{'k' if keyless else 'n'}"
         self._made = 0
         self._looked = 0.0  # when health was last checked
@@ -290,6 +293,7 @@ class AgentService:
                 prices=self._settings.prices,
                 intake=self._settings.intake,
                 keyless=self._keyless,
+                user=self._user_of(agent),
                 size=size,
                 permission=permission,
                 resolved=self._resolved(proposal, permission=permission),
@@ -345,8 +349,13 @@ class AgentService:
 
     def _wait(self, agent: str, payload: bytes, now: float) -> float:
         """Return how many seconds this agent must wait, or 0.0 if it may send now."""
-        wait = self._settings.intake.admit(agent, len(payload), now, keyless=self._keyless)
+        user = self._user_of(agent)
+        wait = self._settings.intake.admit(
+            agent, len(payload), now, keyless=self._keyless, user=user
+        )
         if wait > 0:
+            if user:
+                return wait  # only the bus has a gate
             if self._keyless:
                 self._settings.keyless_gate.turned_away(len(payload) + LINE_BYTES, now)
             else:

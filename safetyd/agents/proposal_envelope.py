@@ -39,6 +39,7 @@ class ProposalEnvelope(Envelope):
         permission: bool = False,
         resolved: tuple[str, ...] = (),
         host: str = "",
+        user: str = "",  # whose anonymous agent sent it with a hook
     ) -> None:
         self.agent = agent
         self.proposal = proposal
@@ -53,6 +54,7 @@ class ProposalEnvelope(Envelope):
         self.permission = permission
         self.resolved = resolved
         self.host = host
+        self.user = user
         self.received = uptime()
         self.overdrawn_s = 0.0  # above 0: earlier proposals took too long, so this one is refused
         self._begun = 0.0  # when it was opened
@@ -64,7 +66,9 @@ class ProposalEnvelope(Envelope):
     def open(self, state: EngineState, moment: Moment) -> Sequence[Event]:  # noqa: ARG002
         self._begun = now = uptime()
         self._worked_s = _work.at(now)
-        self.overdrawn_s = self.intake.overdrawn_s(self.agent, now, keyless=self.keyless)
+        self.overdrawn_s = self.intake.overdrawn_s(
+            self.agent, now, keyless=self.keyless, user=self.user
+        )
         if self.overdrawn_s:
             return ()
         return (
@@ -85,7 +89,8 @@ class ProposalEnvelope(Envelope):
     def note(self, state: EngineState, effects: Effects) -> None:
         self.decision = decision = effects.decision
         if uptime() - self._begun > QUICK_S:
-            self.intake.charge(self.agent, worked() - self._worked_s, keyless=self.keyless)
+            spent_s = worked() - self._worked_s
+            self.intake.charge(self.agent, spent_s, keyless=self.keyless, user=self.user)
         if decision is not None and decision.decision is ALLOW:
             self.first = commit_first(state, self.agent, decision.id)
         if decision is not None and decision.request_id is not None:

@@ -12,6 +12,7 @@ from safetyd.agents.agent_service import AgentService
 from safetyd.agents.commits_before import CommitsBefore
 from safetyd.agents.emergency_stop import EmergencyStop
 from safetyd.agents.held_replies import HeldReplies
+from safetyd.agents.sender_accounts import SESSION, of_user
 from safetyd.bus.connections import Connection
 from safetyd.bus.micro import Micro
 from safetyd.bus.nats_client import HardenedClient
@@ -23,6 +24,7 @@ from safetyd.daemon.forwarded_sign_in import ForwardedSignIn
 from safetyd.daemon.health import Health
 from safetyd.daemon.health_report import HealthReport
 from safetyd.daemon.resources import Resources
+from safetyd.hosts.name_owners import NameOwners
 from safetyd.hosts.request_news import RequestNews
 from safetyd.hosts.unasked_calls import UnaskedCalls
 from safetyd.hosts.wait_times import WaitTimes
@@ -73,6 +75,7 @@ class AgentAccess:
         self._of = of
         self._parts = parts
         replies = HttpReplies(parts.out.agents[False])
+        accounts, owners = of.settings.accounts, NameOwners()
         service = self._service(replies, f"{of.boot_id}h", keyless=False)
 
         def agent_of(token: str) -> str:
@@ -83,12 +86,13 @@ class AgentAccess:
             replies,
             RequestWaits(replies, of.mailbox, service),
             parts.held,
+            accounts,
             agent_of=agent_of,
             shut=lambda: of.settings.flood_gate.shut,
             problem=parts.health.not_ready,
             muted=parts.out.displaced_perhaps,
         )
-        keyed, anonymous = HookService(service, replies), self._for_anonymous_hooks()
+        keyed, anonymous = HookService(service, replies), self._for_anonymous_hooks(owners)
         calls = UnaskedCalls(of.clock.now().at.timestamp())
 
         def sender_of(token: str) -> TelemetrySender | None:
@@ -99,7 +103,9 @@ class AgentAccess:
             service = keyed if of.settings.has_key(agent) else anonymous
             return TelemetrySender(agent, service, protected=True) if agent and service else None
 
-        self.telemetry = OtlpRoutes(lambda: of.settings.config.hosts, sender_of, calls, of.mailbox)
+        self.telemetry = OtlpRoutes(
+            lambda: of.settings.config.hosts, sender_of, calls, of.mailbox, accounts
+        )
         self.hooks = HookSocket(
             lambda: of.settings.config.hosts,
             keyed,
@@ -112,19 +118,26 @@ class AgentAccess:
                 lambda: of.settings.policy.telling,
                 lambda: parts.news.answers,
             ),
+            accounts=accounts,
+            owners=owners,
             directory=of.data_dir,
             agent_of=agent_of,
             muted=parts.out.displaced_perhaps,
         )
-        self.web_hooks = HookRoutes(self.hooks, keyed, self.web.admitted)
+        self.web_hooks = HookRoutes(self.hooks, keyed, self.web, accounts)
         self._heard: list[tuple[HardenedClient, Subscription]] = []
 
-    def _for_anonymous_hooks(self) -> HookService | None:
+    def _for_anonymous_hooks(self, owners: NameOwners) -> HookService | None:
         of = self._of
         if (bus := self._parts.out.agents.get(True)) is None:
             return None
         replies = HttpReplies(bus)
-        return HookService(self._service(replies, f"{of.boot_id}s", keyless=True), replies)
+
+        def user_of(agent: str) -> str:
+            return of_user(owners.user_of(agent)).account
+
+        service = self._service(replies, f"{of.boot_id}s", keyless=True, user_of=user_of)
+        return HookService(service, replies)
 
     async def hear(self, connection: Connection, *, keyless: bool) -> None:
         """Start to receive messages of agents on one connection."""
@@ -142,7 +155,14 @@ class AgentAccess:
             if client.is_connected:
                 await client.leave(heard)
 
-    def _service(self, replies: Replies, id_prefix: str, *, keyless: bool) -> AgentService:
+    def _service(
+        self,
+        replies: Replies,
+        id_prefix: str,
+        *,
+        keyless: bool,
+        user_of: Callable[[str], str] = lambda _agent: "",
+    ) -> AgentService:
         of, parts = self._of, self._parts
         return AgentService(
             replies,
@@ -158,6 +178,7 @@ class AgentAccess:
             problem=parts.health.not_ready,
             boot_id=id_prefix,
             replaceable=of.server is None,
+            user_of=user_of,
         )
 
 
@@ -246,10 +267,11 @@ class OperatorAccess:
                 agents.telemetry.routes,
             ),
             guest=lambda request: (
-                self.room.guest(request)
+                _session(self.room.guest(request))
                 or agents.telemetry.guest(request)
                 or agents.web.guest(request)
             ),
+            accounts=of.settings.accounts,
             serves=self.sessions.serves,
             waits=parts.held.waits,
             alive=parts.health.problem,
@@ -291,6 +313,7 @@ class OperatorAccess:
             parts.out.main,
             self.site.link_pages,
             of.settings.question_limits,
+            of.settings.accounts,
             self._tasks,
             relays=lambda: of.settings.relays,
             problem=parts.health.not_ready,
@@ -299,3 +322,8 @@ class OperatorAccess:
         for verb in ("PING", "INFO", "STATS"):
             await client.handle(f"$SRV.{verb}", micro.answer)
             await client.handle(f"$SRV.{verb}.safetyd", micro.answer)
+
+
+def _session(id_: str) -> str:
+    """Return the account of a session of the control room, or an empty string."""
+    return f"{SESSION}{id_}" if id_ else ""

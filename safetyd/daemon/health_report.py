@@ -25,7 +25,11 @@ from safetyd.daemon.written_records import WrittenRecords
 from safetyd.journal.audit import files
 from safetyd.operators.cluster_access import ClusterAccess
 from safetyd.operators.contract.notification_contract import ChannelState
-from safetyd.operators.contract.status_contract import DaemonFacts, HealthAnswer
+from safetyd.operators.contract.status_contract import (
+    DaemonFacts,
+    HealthAnswer,
+    SenderOverLimit,
+)
 from safetyd.operators.views.health_view import (
     BusFacts,
     HealthFacts,
@@ -35,6 +39,7 @@ from safetyd.operators.views.health_view import (
 )
 
 FRESH_S: Final = 1.0
+MAX_OVER: Final = 10
 
 
 class HealthReport:
@@ -95,6 +100,12 @@ class HealthReport:
             config_problem=of.reload.problem,
             next_start=tuple(of.settings.next_start),
             unavailable=self._extras.unavailable,
+            over_limits=tuple(
+                SenderOverLimit(
+                    sender=over.sender, limit=over.limit, count=over.count, words=over.words
+                )
+                for over in of.settings.accounts.over()[:MAX_OVER]
+            ),
             cluster=UNSET if self._cluster is None else self._cluster.summary,
         )
         return self._extras.extended(facts)

@@ -59,6 +59,7 @@ def measuring(  # noqa: PLR0913 - whom it asks
             ready=lambda: not not_ready(),
             bus_up=lambda: not of.connections.problem,
             reconnects=lambda: of.connections.reconnects,
+            over_limits=lambda: of.settings.accounts.counts,
             more=lambda: (*cluster(), *extras.metrics()),
         ),
         Counters(gauges.label, gauges.labels, asked),

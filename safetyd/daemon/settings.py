@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from safetyd.agents.intake import BOUNDS, Intake
 from safetyd.agents.pricing import price_list
+from safetyd.agents.sender_accounts import MAX_CONNECTIONS, SenderAccounts
 from safetyd.bus.agent_tokens import AgentTokens, TokenBook
 from safetyd.bus.flood_gate import FloodGate, KeylessGate
 from safetyd.bus.keyring import LOCAL_OPERATOR, ROLES, Keyring, public_key, seed_in
@@ -28,7 +29,7 @@ from safetyd.core.policy import Policy
 from safetyd.daemon.config import Config, load_to_run
 from safetyd.daemon.project_files import with_files
 from safetyd.daemon.rota_source import rota_of
-from safetyd.host import THIS_MACHINE, netloc, own_config, system_zone
+from safetyd.host import THIS_MACHINE, netloc, open_files, own_config, system_zone
 from safetyd.notify.address_book import Tables, telling, warnings
 from safetyd.operators.contract.question import Role
 
@@ -41,6 +42,8 @@ RESERVED: Final = ("safetyd", "operator", LOCAL_OPERATOR)
 AnyRules = TypeVar("AnyRules", RulesConfig, ProjectRules)
 
 NAME_CHARS: Final = 32
+OWN_FILES: Final = 256  # descriptors that no sender can use up
+MIN_CONNECTIONS: Final = 64
 log = logging.getLogger("safetyd.settings")
 
 
@@ -121,7 +124,9 @@ class Settings:
         self.config = config
         self.data_dir = data_dir
         self.keyring = Keyring(data_dir / "keys")
-        self.intake = Intake(config.rate.attempts_per_second)
+        for_others = min(MAX_CONNECTIONS, open_files() - OWN_FILES)
+        self.accounts = SenderAccounts(most_connections=max(for_others, MIN_CONNECTIONS))
+        self.intake = Intake(config.rate.attempts_per_second, self.accounts.report)
         self.prices = price_list(config.prices)
         self.path = path and path.absolute()  # absolute, because other processes read it
         self.policy = policy_of(config, data_dir, self.path)
@@ -269,7 +274,7 @@ class Settings:
             log.warning("changes of [%s] take effect at the next start", name)
         kept = {name: getattr(self.config, name) for name in BUILT_ONCE}
         self.config = replace(fresh, **kept)
-        self.intake = Intake(fresh.rate.attempts_per_second)
+        self.intake = Intake(fresh.rate.attempts_per_second, self.accounts.report)
         self.prices = price_list(fresh.prices)
         self.policy = policy_of(self.config, self.data_dir, self.path)
 

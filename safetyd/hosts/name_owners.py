@@ -13,6 +13,10 @@ class NameOwners:
         self._owners: dict[str, int | None] = {}
         self._names: dict[int | None, OrderedDict[str, None]] = {}
 
+    def user_of(self, name: str) -> int | None:
+        """Return the user who owns a name, or None if it is free."""
+        return self._owners.get(name)
+
     def owner(self, name: str, user: int | None) -> int | None:
         """Return the user who owns a name; a free name now belongs to `user`."""
         if name in self._owners and self._owners[name] != user:

@@ -1,7 +1,7 @@
 """Metrics for Prometheus. They are plain numbers, and are formatted only at a scrape."""
 
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -37,6 +37,7 @@ class Sources(NamedTuple):
     ready: Callable[[], bool] = lambda: True
     bus_up: Callable[[], bool] = lambda: True
     reconnects: Callable[[], int] = int
+    over_limits: Callable[[], Mapping[str, int]] = dict
     more: Callable[[], Iterable[Family]] = tuple
 
 
@@ -121,6 +122,12 @@ class Metrics:
         yield gauge("safetyd_ready", "0 while proposals cannot be answered.", sources.ready())
         yield gauge("safetyd_bus_up", "0 while the bus does not answer.", sources.bus_up())
         yield counter("safetyd_bus_reconnects", "Reconnections to the bus.", sources.reconnects())
+        yield counter_by(
+            ("limit",),
+            "safetyd_sender_over_limit",
+            "How often a sender was over one of its limits.",
+            (((limit,), count) for limit, count in sorted(sources.over_limits().items())),
+        )
         yield gauge("safetyd_emergency_stop_active", "1 while a stop is active.", sources.stopped())
         yield gauge(
             "safetyd_config_last_reload_successful",

@@ -4,14 +4,13 @@ A token identifies the agent. Many hosts run the tool call if a hook returns an 
 refusal has status 200.
 """
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Mapping
 from typing import Final
 
-import anyio
 import msgspec
 from aiohttp import web
 
+from safetyd.agents.sender_accounts import OverLimit, Sender, SenderAccounts
 from safetyd.hosts.hook_answer import HookAnswer, for_agents
 from safetyd.hosts.hook_event import Dialect, HookKind
 from safetyd.web.hook_socket import (
@@ -22,10 +21,14 @@ from safetyd.web.hook_socket import (
     HookSocket,
     not_answered,
 )
+from safetyd.web.http_connection import cut_off, peer_account
+from safetyd.web.request_room import TooLong, read_body, room_for
+from safetyd.web.v1.agent_routes import AgentRoutes
 from safetyd.web.v1.http_refusals import HttpRefusal, json_response
 
 HOOKS: Final = "/hooks/v1/{dialect}"
-BODY_S: Final = 5.0
+# Of an event without a valid token, only as much is read as shows what kind it is.
+MAX_UNKNOWN_BYTES: Final = 64 * 1024
 HTTP_DIALECTS: Final[frozenset[Dialect]] = frozenset({"claude", "codex", "copilot", "gemini"})
 # The names of events in the bodies. Any other event is answered as a tool call.
 KINDS: Final[Mapping[str, HookKind]] = {
@@ -40,9 +43,6 @@ KINDS: Final[Mapping[str, HookKind]] = {
 }
 
 
-Admitted = Callable[[web.Request], AbstractContextManager[str]]
-
-
 class _Named(msgspec.Struct):
     hook_event_name: str = ""
     hookName: str = ""  # noqa: N815 - Copilot names it so
@@ -52,12 +52,19 @@ _read_name = msgspec.json.Decoder(_Named).decode
 
 
 class HookRoutes:
-    """`admitted` identifies the agent of a request by its token, or refuses the request."""
+    """`agents` identifies the agent of a request by its token, or refuses the request."""
 
-    def __init__(self, hooks: HookSocket, service: HookService, admitted: Admitted) -> None:
+    def __init__(
+        self,
+        hooks: HookSocket,
+        service: HookService,
+        agents: AgentRoutes,
+        accounts: SenderAccounts,
+    ) -> None:
         self._hooks = hooks
         self._service = service
-        self._admitted = admitted
+        self._agents = agents
+        self._accounts = accounts
 
     def routes(self, app: web.Application) -> None:
         app.router.add_post(HOOKS, self._post)
@@ -68,33 +75,35 @@ class HookRoutes:
             names = ", ".join(sorted(HTTP_DIALECTS))
             return web.Response(status=404, text=f"unknown hook: use one of {names}\n")
         try:
-            body = await _body(request)
-        except (TimeoutError, ConnectionError):
-            return _response(not_answered(dialect, "before", "the event did not arrive in time"))
-        kind = _kind(body)
-        try:
-            with self._admitted(request) as agent:
-                call = HookCall(agent, dialect, kind, None, self._service)
+            async with self._agents.admitted(request) as (agent, room):
+                body = await read_body(request, room, MAX_BODY_BYTES)
+                call = HookCall(agent, dialect, _kind(body), None, self._service, room)
                 return _response(await self._answer(call, body))
         except HttpRefusal as exc:
+            kind = await self._kind_of_refused(request, exc)
             return _response(not_answered(dialect, kind, for_agents(str(exc))))
+        except (OverLimit, TooLong) as exc:
+            why = str(exc) or f"the event has more than {MAX_BODY_BYTES} bytes"
+            return _response(not_answered(dialect, "before", why))
+        except (TimeoutError, ConnectionError):
+            return _response(not_answered(dialect, "before", "the event did not arrive in time"))
 
     async def _answer(self, call: HookCall, body: bytes) -> HookAnswer:
-        if len(body) > MAX_BODY_BYTES:
-            why = f"the event has more than {MAX_BODY_BYTES} bytes"
-            return not_answered(call.dialect, call.kind, why)
         if call.kind not in ASKING:
             return self._hooks.report(call, body)
         return await self._hooks.answer(call, body)
 
-
-async def _body(request: web.Request) -> bytes:
-    """Return the body. If it is too long, return only enough for it to be refused."""
-    body = bytearray()
-    with anyio.fail_after(BODY_S):
-        while len(body) <= MAX_BODY_BYTES and (chunk := await request.content.readany()):
-            body += chunk
-    return bytes(body)
+    async def _kind_of_refused(self, request: web.Request, refused: HttpRefusal) -> HookKind:
+        """Return the kind of an event that is refused. A long one counts as a tool call."""
+        if refused.refusal.code != "no_token":
+            cut_off(request)
+            return "before"
+        try:
+            async with room_for(request, self._accounts, Sender(peer_account(request))) as room:
+                return _kind(await read_body(request, room, MAX_UNKNOWN_BYTES))
+        except (OverLimit, TooLong, TimeoutError, ConnectionError):
+            cut_off(request)
+            return "before"
 
 
 def _kind(body: bytes) -> HookKind:

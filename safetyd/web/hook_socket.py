@@ -5,12 +5,12 @@ daemon is alive. It is repeated every five seconds while the call waits for an o
 line has the exit code and the sizes of the two texts that the hook prints. The texts follow it.
 """
 
+import asyncio
 import logging
 import os
 import socket
-import struct
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import aclosing, suppress
+from contextlib import AsyncExitStack, aclosing, suppress
 from pathlib import Path
 from typing import Final, NamedTuple, cast, get_args
 
@@ -20,7 +20,15 @@ from aiohttp import web
 
 from safetyd.agents.agent_service import AgentService
 from safetyd.agents.held_replies import HeldReplies
-from safetyd.clock import uptime
+from safetyd.agents.sender_accounts import (
+    OverLimit,
+    RequestRoom,
+    Sender,
+    SenderAccounts,
+    of_agent,
+    of_user,
+)
+from safetyd.clock import uptime, worked
 from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.proposal import is_token
 from safetyd.host import user_name
@@ -32,7 +40,7 @@ from safetyd.hosts.hook_answer import (
     greeting,
     refusal,
 )
-from safetyd.hosts.hook_event import Dialect, HookKind, Unreadable, read_event
+from safetyd.hosts.hook_event import Dialect, HookEvent, HookKind, Unreadable, read_event
 from safetyd.hosts.host_prompts import HostPrompts
 from safetyd.hosts.hosts_config import HostsConfig
 from safetyd.hosts.name_owners import NameOwners
@@ -44,17 +52,18 @@ from safetyd.hosts.tool_report import telemetry_fields
 from safetyd.hosts.unasked_calls import UnaskedCalls
 from safetyd.hosts.unnamed_calls import UnnamedCalls
 from safetyd.hosts.wait_times import WaitTimes
+from safetyd.web.http_connection import connections, cut_off, uid_of
+from safetyd.web.request_room import TooLong, read_body, room_for
 from safetyd.web.v1.agent_replies import AwaitedReply, HttpReplies
 
 PATH: Final = "/hooks/v1/{dialect}/{kind}"
 ASKING: Final[frozenset[HookKind]] = frozenset({"before", "permission"})
 MAX_BODY_BYTES: Final = 8 * 1024 * 1024
 MAX_PATH_BYTES: Final = 100  # of a socket
-MAX_HELD: Final = 256  # calls that wait for an operator; more are answered at once
-BODY_S: Final = 10.0  # until a whole event has arrived
+AT_ONCE: Final = 16  # connections that are accepted before others are served
+BACKLOG: Final = 1024  # connections that the kernel holds until then
 ALIVE_S: Final = 5.0
 DECIDED_S: Final = 10.0  # without a decision by then, the call is refused
-PEER: Final = struct.Struct("3i")  # pid, uid and gid of the process at the other end
 
 log = logging.getLogger("safetyd.web")
 _encode = msgspec.json.Encoder().encode
@@ -75,6 +84,7 @@ class HookCall(NamedTuple):
     kind: HookKind
     uid: int | None
     service: HookService
+    room: RequestRoom
 
     @property
     def subject(self) -> bytes:
@@ -102,6 +112,8 @@ class HookSocket:
         calls: UnaskedCalls,
         *,
         waits: WaitTimes,
+        accounts: SenderAccounts,
+        owners: NameOwners,
         directory: Path,
         agent_of: Callable[[str], str],
         muted: Callable[[], bool],
@@ -116,11 +128,12 @@ class HookSocket:
         self._agent_of = agent_of
         self._muted = muted
         self._path = directory.absolute() / config().socket
-        self._waiting = 0  # calls that wait for an operator
-        self._owners = NameOwners()
+        self._accounts = accounts
+        self._owners = owners
         self._prompts = HostPrompts(lambda: config().answer_prompts, uptime)
         self._unnamed = UnnamedCalls()
         self._runner: web.AppRunner | None = None
+        self._server: asyncio.Server | None = None
 
     async def start(self) -> str:
         """Listen and return the path; empty if it is too long for a socket."""
@@ -133,11 +146,19 @@ class HookSocket:
         await self._runner.setup()
         with suppress(FileNotFoundError):
             self._path.unlink()
-        await web.UnixSite(self._runner, str(self._path)).start()
+        opened = socket.socket(socket.AF_UNIX)
+        opened.setblocking(False)  # noqa: FBT003 - its only argument
+        opened.bind(str(self._path))
+        self._server = await asyncio.get_running_loop().create_unix_server(
+            connections(self._runner.server, self._accounts), sock=opened, backlog=AT_ONCE
+        )
+        opened.listen(BACKLOG)
         self._path.chmod(0o666)  # any user's agent may ask
         return str(self._path)
 
     async def stop(self) -> None:
+        if self._server is not None:
+            self._server.close()
         if self._runner is not None:
             await self._runner.cleanup()
             self._path.unlink(missing_ok=True)
@@ -149,18 +170,28 @@ class HookSocket:
             return web.Response(status=404, text="unknown hook\n")
         if not is_token(nonce):
             return web.Response(status=400, text="Safetyd-Nonce is missing\n")
-        try:
-            with anyio.fail_after(BODY_S):
-                body = await request.read()
-        except (web.HTTPRequestEntityTooLarge, TimeoutError) as exc:
-            status = 408 if isinstance(exc, TimeoutError) else 413
-            return web.Response(status=status, text="the event is too long or too slow\n")
-        try:
-            call = self._admitted(request, cast("Dialect", dialect), cast("HookKind", kind))
-        except _NotAdmitted as exc:
-            no = not_answered(cast("Dialect", dialect), cast("HookKind", kind), str(exc))
-            return web.Response(body=_last(nonce, no))
-        if kind not in ASKING:
+        dialect, kind = cast("Dialect", dialect), cast("HookKind", kind)
+        async with AsyncExitStack() as stack:
+            try:
+                agent, sender, service = self._admitted(request)
+                room = await stack.enter_async_context(
+                    room_for(request, self._accounts, sender, turn=True)
+                )
+                body = await read_body(request, room, MAX_BODY_BYTES)
+            except (_NotAdmitted, OverLimit) as exc:
+                cut_off(request)  # the hook refuses the call in any case
+                return web.Response(body=_last(nonce, not_answered(dialect, kind, str(exc))))
+            except (TooLong, TimeoutError, ConnectionError) as exc:
+                cut_off(request)
+                status = 413 if isinstance(exc, TooLong) else 408
+                return web.Response(status=status, text="the event is too long or too slow\n")
+            call = HookCall(agent, dialect, kind, uid_of(request), service, room)
+            return await self._respond(request, call, body, nonce)
+
+    async def _respond(
+        self, request: web.Request, call: HookCall, body: bytes, nonce: str
+    ) -> web.StreamResponse:
+        if call.kind not in ASKING:
             # A hook that reports does not wait for the answer, so it may be gone by now.
             return web.Response(body=_last(nonce, self.report(call, body)))
         response = web.StreamResponse(headers={"Content-Type": "application/x-safetyd-hook"})
@@ -170,20 +201,21 @@ class HookSocket:
                 await response.write(_alive(nonce) if answer is None else _last(nonce, answer))
         return response
 
-    def _admitted(self, request: web.Request, dialect: Dialect, kind: HookKind) -> HookCall:
-        agent, uid = request.headers.get("Safetyd-Agent", ""), _uid(request)
+    def _admitted(self, request: web.Request) -> tuple[str, Sender, HookService]:
+        """Return the agent of a hook, whose account pays for it, and the service for it."""
+        agent, uid = request.headers.get("Safetyd-Agent", ""), uid_of(request)
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
         if scheme.lower() == "bearer":
             if self._agent_of(token.strip()) != agent:
                 raise _NotAdmitted(f"the token is not valid for {agent!r}")
-            return HookCall(agent, dialect, kind, uid, self._keyed)
+            return agent, of_agent(agent), self._keyed
         if self._anonymous is None:
             raise _NotAdmitted(f"{agent!r} {NEEDS_TOKEN}")
         owner = self._owners.owner(agent, uid)
         if owner != uid:
             name = user_name(owner or 0)
             raise _NotAdmitted(f"the name {agent!r} belongs to {name} and you need another one")
-        return HookCall(agent, dialect, kind, uid, self._anonymous)
+        return agent, of_user(uid, agent), self._anonymous
 
     def report(self, call: HookCall, body: bytes) -> HookAnswer:
         """Record what a host reports about a call or a session, and return the answer."""
@@ -209,14 +241,10 @@ class HookSocket:
         """Yield None at once and every few seconds, and then the answer to a call or question."""
         yield None
         try:
-            event = read_event(call.dialect, call.kind, body)
+            event, unnamed, fields = self._read(call, body)
         except Unreadable as exc:
             yield not_answered(call.dialect, call.kind, str(exc))
             return
-        if call.kind == "before" and not event.safetyd_dry_run:
-            self._calls.asked(call.agent, event)
-        unnamed = call.kind == "before" and self._unnamed.name(event)
-        fields = proposal_fields(call.dialect, event, call.uid, project_root(call_folder(event)))
         if call.kind == "permission":
             found = self._prompts.proposal(call.agent, call.dialect, event, fields)
             if found is None:
@@ -227,7 +255,7 @@ class HookSocket:
             call.service.agents.propose(call.subject, reply.address, _encode(fields), call.dialect)
             session = event.session_id[:MAX_WORD]
             try:
-                async for _ in self._while_undecided(reply, session):
+                async for _ in self._while_undecided(reply, session, call.room):
                     yield None
             finally:
                 self._release(reply)
@@ -240,19 +268,29 @@ class HookSocket:
             self._unnamed.add(call.agent, event)
         yield self._answer_to(call, session, decision)
 
-    async def _while_undecided(self, reply: AwaitedReply, session: str) -> AsyncIterator[None]:
+    def _read(self, call: HookCall, body: bytes) -> tuple[HookEvent, bool, dict[str, object]]:
+        """Return the event, whether it had no id, and the fields of its proposal."""
+        begun_s = worked()
+        event = read_event(call.dialect, call.kind, body)
+        if call.kind == "before" and not event.safetyd_dry_run:
+            self._calls.asked(call.agent, event)
+        unnamed = call.kind == "before" and self._unnamed.name(event)
+        fields = proposal_fields(call.dialect, event, call.uid, project_root(call_folder(event)))
+        call.room.charge(worked() - begun_s)
+        return event, unnamed, fields
+
+    async def _while_undecided(
+        self, reply: AwaitedReply, session: str, room: RequestRoom
+    ) -> AsyncIterator[None]:
         """Yield every few seconds until there is an answer, or the wait is over."""
         async for _ in _ticks(reply.heard, DECIDED_S):
             yield
-        if reply.pending is None or self._waiting >= MAX_HELD:
+        if reply.pending is None:
             return
         wait_s = self._waits.wait_s(session, reply.pending)
-        self._waiting += 1
-        try:
-            async for _ in _ticks(reply.answered, wait_s):
+        with room.waiting() as waits:
+            async for _ in _ticks(reply.answered, wait_s if waits else 0.0):
                 yield
-        finally:
-            self._waiting -= 1
         if wait_s and reply.content is None:
             self._waits.unanswered(session, reply.pending.agent)
 
@@ -300,11 +338,3 @@ def _last(nonce: str, answer: HookAnswer) -> bytes:
     texts = answer.stdout.encode(), answer.stderr.encode()
     sizes = " ".join(str(len(text)) for text in texts)
     return f"safetyd/1 {nonce} {answer.exit} {sizes}\n".encode() + b"".join(texts)
-
-
-def _uid(request: web.Request) -> int | None:
-    """Return the user of the process at the other end of the socket."""
-    if request.transport is None:
-        return None
-    opened = request.transport.get_extra_info("socket")
-    return int(PEER.unpack(opened.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER.size))[1])

@@ -2,37 +2,31 @@
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
-from functools import partial
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import nullcontext
 from http import HTTPStatus
-from typing import Final, cast
+from typing import Final
 from urllib.parse import urlsplit
 
 from aiohttp import web
-from aiohttp.http import HttpProcessingError
-from aiohttp.http_exceptions import LineTooLong
 
-from safetyd.clock import uptime
+from safetyd.agents.sender_accounts import OverLimit, Sender, SenderAccounts
 from safetyd.host import is_this_machine, netloc
 from safetyd.journal.mailbox import Mailbox
 from safetyd.monitoring.metrics import Metrics
+from safetyd.web.http_connection import connection_of, connections, peer_account
 from safetyd.web.loopback import BELOW, listen_on_both
 from safetyd.web.pages.page_frame import HEADERS
 from safetyd.web.pages.result_pages import ResultPage
 from safetyd.web.scrape import Scrape, StateGauges
-from safetyd.web.throttle import RequestTurns
 
-MAX_CONNECTIONS: Final = 256  # enough to recognise a session before its connection is dropped
-MAX_GUESTS: Final = 200
-KEPT_S: Final = 15.0
 LATER: Final = {"Retry-After": "1"}
 FORMER: Final = "this host name is from before the daemon restarted: run `safetyd open`\n"
 _ANY: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - not bound here
 METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 Health = Callable[[], str]  # the problem, or an empty string
-Guest = Callable[[web.Request], str]  # the session of a request, or an empty string
+Guest = Callable[[web.Request], str]  # the account of a session or token, or an empty string
 Routes = Callable[[web.Application], None]  # adds paths
 Serves = Callable[[str], bool]  # returns True if a host name is ours
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -42,10 +36,10 @@ class Listener:
     """Serves some paths under its own host names.
 
     With `both` it listens on both loopback addresses, or does not start. Requests with a session
-    (`guest`) have their own rate limit, and their connections are never dropped to make room.
+    or token (`guest`) have their own account, and are never dropped to make room.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it serves, and to whom
         self,
         host: str,
         port: int,
@@ -54,14 +48,13 @@ class Listener:
         guest: Guest = lambda _request: "",
         *,
         both: bool = False,
+        accounts: SenderAccounts | None = None,
     ) -> None:
         self._host = host
         self._port = port
         self._routes = routes
-        self._turns = RequestTurns(uptime)
         self._guest = guest
-        self._turns_of: dict[str, RequestTurns] = {}
-        self._served = 0  # requests of guests that are being answered
+        self._accounts = SenderAccounts() if accounts is None else accounts
         self._serves = serves
         self._both = both
         self._runner: web.AppRunner | None = None
@@ -79,8 +72,8 @@ class Listener:
             add(app)
         self._runner = web.AppRunner(app)
         await self._runner.setup()
-        server = cast("web.Server", self._runner.server)  # not None after the setup
-        await self._listen(partial(_accept, server), self._port if port is None else port)
+        accept = connections(self._runner.server, self._accounts)
+        await self._listen(accept, self._port if port is None else port)
         name, number = self._servers[0].sockets[0].getsockname()[:2]
         return f"http://{netloc(_ANY.get(name, name), number)}"
 
@@ -90,7 +83,7 @@ class Listener:
         if self._runner is not None:
             await self._runner.cleanup()
 
-    async def _listen(self, accept: Callable[[], "HttpConnection"], port: int) -> None:
+    async def _listen(self, accept: Callable[[], asyncio.Protocol], port: int) -> None:
         loop = asyncio.get_running_loop()
         if not self._both:
             self._servers = [await loop.create_server(accept, self._host, port)]
@@ -104,35 +97,16 @@ class Listener:
     async def _in_turn(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Limit the rate of requests, so that web pages do not slow down agents."""
         guest = "" if of_another_page(request) else self._guest(request)
-        wait = (self._turns_for(guest) if guest else self._turns).take()
-        if wait is None:
-            return web.Response(status=429, text="too many requests\n", headers=LATER)
-        with self._kept(request) if guest else nullcontext():
+        try:
+            wait = self._accounts.turn(Sender(guest or peer_account(request)))
+        except OverLimit as exc:
+            return web.Response(status=429, text=f"{exc}\n", headers=LATER)
+        # Others that send no body are answered within seconds, so that health checks get through.
+        connection = connection_of(request) if guest or not request.body_exists else None
+        with nullcontext() if connection is None else connection.protected(guest):
             if wait:
                 await asyncio.sleep(wait)
             return await handler(request)
-
-    def _turns_for(self, guest: str) -> RequestTurns:
-        """Return the rate limit of one session. If there are too many limits, drop the oldest."""
-        turns = self._turns_of[guest] = self._turns_of.pop(guest, RequestTurns(uptime))
-        if len(self._turns_of) > MAX_GUESTS:
-            del self._turns_of[next(iter(self._turns_of))]
-        return turns
-
-    @contextmanager
-    def _kept(self, request: web.Request) -> Iterator[None]:
-        """Protect the connection of a session from being dropped until the answer is sent."""
-        connection = request.protocol
-        if not isinstance(connection, HttpConnection) or self._served >= MAX_CONNECTIONS:
-            yield
-            return
-        self._served += 1
-        connection.kept = True
-        try:
-            yield
-        finally:
-            self._served -= 1
-            connection.kept = False
 
     @web.middleware
     async def _our_host_only(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -144,12 +118,23 @@ class Listener:
 
 
 class Vitals:
-    """Metrics and health. GET changes nothing."""
+    """Metrics and health. GET changes nothing.
 
-    def __init__(self, metrics: Metrics, mailbox: Mailbox, alive: Health, ready: Health) -> None:
+    `over` returns a sentence on each sender that is over a limit.
+    """
+
+    def __init__(
+        self,
+        metrics: Metrics,
+        mailbox: Mailbox,
+        alive: Health,
+        ready: Health,
+        over: Callable[[], Sequence[str]] = tuple,
+    ) -> None:
         self._scrape = Scrape(metrics.slices, StateGauges(mailbox, metrics.gauges).text)
         self._alive = alive
         self._ready = ready
+        self._over = over
 
     def routes(self, app: web.Application) -> None:
         app.router.add_get("/metrics", self._get_metrics)
@@ -163,7 +148,7 @@ class Vitals:
         return web.Response(body=text, headers={"Content-Type": METRICS_TYPE})
 
     async def _get_health(self, _request: web.Request) -> web.Response:
-        return health_response(self._alive())
+        return health_response(self._alive(), self._over())
 
     async def _get_ready(self, _request: web.Request) -> web.Response:
         return health_response(self._ready())
@@ -201,54 +186,6 @@ def html_response(told: ResultPage, headers: Mapping[str, str]) -> web.Response:
     )
 
 
-class HttpConnection(web.RequestHandler):
-    """Never repeats a malformed request in logs or errors, because it may contain a token.
-
-    A `kept` connection belongs to a session and is never dropped to make room.
-    """
-
-    __slots__ = ("kept",)
-
-    kept: bool
-
-    def handle_error(
-        self,
-        request: web.BaseRequest,
-        status: int = 500,
-        exc: BaseException | None = None,
-        message: str | None = None,
-    ) -> web.StreamResponse:
-        crammed = isinstance(exc, LineTooLong)
-        if isinstance(exc, HttpProcessingError):
-            exc, message = None, "this is not HTTP\n"
-        response = super().handle_error(request, status, exc, message)
-        if crammed:  # browsers also send cookies of other ports, which can make a header too long
-            response.headers["Clear-Site-Data"] = '"cookies"'
-        return response
-
-
-def _accept(server: web.Server) -> HttpConnection:
-    """Accept a connection; if there are too many, drop the oldest unprotected ones."""
-    giving_way = [one for one in server.connections if not getattr(one, "kept", False)]
-    for oldest in giving_way[: 1 - MAX_CONNECTIONS]:
-        oldest.force_close()
-    connection = HttpConnection(
-        server,
-        loop=asyncio.get_running_loop(),
-        access_log=None,  # type: ignore[arg-type] # annotated Logger, and None is taken
-        keepalive_timeout=KEPT_S,
-        auto_decompress=False,  # a small compressed body could expand to a very large one
-    )
-    connection.kept = False
-    return connection
-
-
-def keep_open(request: web.Request) -> None:
-    """Protect the connection of an open page from being dropped."""
-    if isinstance(request.protocol, HttpConnection):
-        request.protocol.kept = True
-
-
 def of_another_page(request: web.Request) -> bool:
     """Return True if a page of another site caused the request."""
     site = request.headers.get("Sec-Fetch-Site", "none")
@@ -270,6 +207,7 @@ def _name(host: str) -> str:
         return ""
 
 
-def health_response(problem: str) -> web.Response:
-    """Return a response with the problem, or `ok`."""
-    return web.Response(status=503 if problem else 200, text=f"{problem or 'ok'}\n")
+def health_response(problem: str, more: Sequence[str] = ()) -> web.Response:
+    """Return a response with the problem, or `ok`, and more lines."""
+    text = "".join(f"{line}\n" for line in (problem or "ok", *more))
+    return web.Response(status=503 if problem else 200, text=text)

@@ -14,10 +14,10 @@ import msgspec
 from aiohttp import web
 
 from safetyd.agents.pricing import load_known_prices
+from safetyd.agents.sender_accounts import OverLimit, RequestRoom, Sender, SenderAccounts
 from safetyd.clock import uptime
 from safetyd.core.events.guard_events import HostUnasked
 from safetyd.core.messages.telemetry import Noted
-from safetyd.core.token_bucket import Refill, TokenBucket
 from safetyd.hosts.hosts_config import HostsConfig
 from safetyd.hosts.otlp_records import (
     ModelCall,
@@ -30,6 +30,7 @@ from safetyd.hosts.otlp_records import (
 from safetyd.hosts.unasked_calls import Unasked, UnaskedCalls
 from safetyd.journal.mailbox import Mailbox
 from safetyd.web.hook_socket import HookService
+from safetyd.web.request_room import TooLong, read_body, room_for
 from safetyd.web.v1.http_refusals import (
     HttpRefusal,
     json_response,
@@ -39,7 +40,6 @@ from safetyd.web.v1.http_refusals import (
 
 PATHS: Final = ("/otlp/v1/{signal}", "/otlp/t/{token}/v1/{signal}")
 MAX_BODY_BYTES: Final = 4 * 1024 * 1024
-BODY_S: Final = 10.0
 APART_S: Final = 5.0  # pause between two rounds of events about unasked tool calls
 MAX_SEEN: Final = 20_000  # model calls that are recognised if they are sent again
 JSON: Final = "application/json"
@@ -48,7 +48,6 @@ AS_JSON: Final = (
     'protocol = "json" in [otel]'
 )
 
-_BYTES: Final = Refill(MAX_BODY_BYTES / 4, 2 * MAX_BODY_BYTES)  # per agent
 _GZIP: Final = 16 + zlib.MAX_WBITS
 _encode = msgspec.json.Encoder().encode
 
@@ -60,6 +59,10 @@ class TelemetrySender(NamedTuple):
     service: HookService
     protected: bool
 
+    @property
+    def account(self) -> str:
+        return f"telemetry:{self.agent}"
+
 
 class OtlpRoutes:
     """`sender_of` returns the agent of a token, or None."""
@@ -70,14 +73,15 @@ class OtlpRoutes:
         sender_of: Callable[[str], TelemetrySender | None],
         calls: UnaskedCalls,
         mailbox: Mailbox,
+        accounts: SenderAccounts,
     ) -> None:
         self._config = config
         self._sender_of = sender_of
         self._calls = calls
         self._mailbox = mailbox
+        self._accounts = accounts
         self._arrived = anyio.Event()
         self._seen: dict[tuple[str, ModelCall], None] = {}
-        self._sizes: dict[str, TokenBucket] = {}
         self._priced = False  # True: the prices are loaded
 
     def routes(self, app: web.Application) -> None:
@@ -85,11 +89,11 @@ class OtlpRoutes:
             app.router.add_post(path, self._answered(self._receive))
 
     def guest(self, request: web.Request) -> str:
-        """Return the agent that sends telemetry. Each has its own rate limit."""
+        """Return the account of the agent that sends telemetry."""
         if not request.path.startswith("/otlp/"):
             return ""
         sender = self._sender_of(_token(request))
-        return f"telemetry {sender.agent}" if sender else ""
+        return sender.account if sender else ""
 
     async def run(self) -> None:
         """Record unasked tool calls, forever."""
@@ -126,11 +130,7 @@ class OtlpRoutes:
             raise HttpRefusal("no_token", f"a valid token for telemetry is required; {make}")
         if request.content_type != JSON:
             raise HttpRefusal("unsupported_media_type", AS_JSON)
-        body = await self._body(request, sender.agent)
-        try:
-            found = found_in(cast("Signal", signal), body)
-        except NotOtlp as exc:
-            raise HttpRefusal("invalid", str(exc)) from None
+        found = await self._found(request, cast("Signal", signal), sender)
         for run in found:
             if isinstance(run, ToolRun):
                 self._ran(sender, run)
@@ -147,20 +147,17 @@ class OtlpRoutes:
             await anyio.to_thread.run_sync(load_known_prices)
             self._priced = True
 
-    async def _body(self, request: web.Request, agent: str) -> bytes:
-        wire = await _read(request)
-        encoding = request.headers.get("Content-Encoding", "identity").lower()
-        if encoding not in {"gzip", "identity"}:
-            raise HttpRefusal("unsupported_media_type", f"unknown encoding {encoding!r}: use gzip")
-        body = _unpacked(wire) if encoding == "gzip" else wire
-        if len(self._sizes) > MAX_SEEN:
-            self._sizes.clear()
-        bucket = self._sizes.setdefault(agent, TokenBucket())
-        wait_s = _BYTES.wait_s(_BYTES.fill(bucket, uptime()), len(body))
-        if wait_s > 0:
-            raise HttpRefusal("rate_limit", f"{agent} sends too much telemetry", wait_s)
-        bucket.tokens -= len(body)
-        return body
+    async def _found(
+        self, request: web.Request, signal: Signal, sender: TelemetrySender
+    ) -> list[ModelCall | ToolRun]:
+        """Read the body and return what it says, or refuse it."""
+        try:
+            async with room_for(request, self._accounts, Sender(sender.account)) as room:
+                return list(found_in(signal, await _body(request, room)))
+        except NotOtlp as exc:
+            raise HttpRefusal("invalid", str(exc)) from None
+        except OverLimit as exc:
+            raise HttpRefusal("rate_limit", str(exc), exc.wait_s) from None
 
     def _ran(self, sender: TelemetrySender, run: ToolRun) -> None:
         if sender.protected or self._calls.has_asked(sender.agent):
@@ -207,17 +204,23 @@ def _token(request: web.Request) -> str:
     return token.strip() if scheme.lower() == "bearer" else request.match_info.get("token", "")
 
 
-async def _read(request: web.Request) -> bytes:
-    body = bytearray()
+async def _body(request: web.Request, room: RequestRoom) -> bytes:
+    """Return the body, decompressed. Room is reserved for all its bytes."""
     try:
-        with anyio.fail_after(BODY_S):
-            while chunk := await request.content.readany():
-                body += chunk
-                if len(body) > MAX_BODY_BYTES:
-                    raise _too_large()
+        wire = await read_body(request, room, MAX_BODY_BYTES)
+    except TooLong:
+        raise _too_large() from None
     except (TimeoutError, ConnectionError):
-        raise HttpRefusal("invalid", f"the body did not arrive within {BODY_S:g} s") from None
-    return bytes(body)
+        error = f"the body did not arrive within {room.body_s:g} s"
+        raise HttpRefusal("invalid", error) from None
+    encoding = request.headers.get("Content-Encoding", "identity").lower()
+    if encoding not in {"gzip", "identity"}:
+        raise HttpRefusal("unsupported_media_type", f"unknown encoding {encoding!r}: use gzip")
+    if encoding == "identity":
+        return wire
+    body = _unpacked(wire)
+    room.reserve(len(body))
+    return body
 
 
 def _unpacked(wire: bytes) -> bytes:

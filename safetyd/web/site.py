@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from aiohttp import web
 
+from safetyd.agents.sender_accounts import SenderAccounts
 from safetyd.bus.keyring import KeyUnusable
 from safetyd.clock import Clock
 from safetyd.core.approvals.request import Request
@@ -55,6 +56,7 @@ class Site:
         directory: Path,
         room: Sequence[Routes],
         guest: Guest = lambda _request: "",
+        accounts: SenderAccounts | None = None,
         serves: Serves = lambda _name: False,
         waits: Callable[[Request], bool],
         alive: Health,
@@ -81,7 +83,8 @@ class Site:
             apps=lambda: {origin_of(url) for url in notifier.app_urls()},
         )
         _check(bearer)
-        vitals = Vitals(metrics, gateway.mailbox, alive, ready)
+        accounts = SenderAccounts() if accounts is None else accounts
+        vitals = Vitals(metrics, gateway.mailbox, alive, ready, accounts.said)
         own = [vitals.routes, Api(bearer, gateway, api, guest).routes, *room]
         linked = [decisions.routes, _hooks(gateway, notifier)]
         served = own if public else [*own, *linked]
@@ -92,12 +95,17 @@ class Site:
             lambda name: name in config.names or serves(name),
             guest,
             both=config.has_names,
+            accounts=accounts,
         )
         name = urlsplit(public).hostname
         nothing = FrontPage(links_page(), links_text(), HTTPStatus.NOT_FOUND).routes
         self._linked = (
             Listener(
-                config.links_host, config.links_port, [*linked, nothing], lambda host: host == name
+                config.links_host,
+                config.links_port,
+                [*linked, nothing],
+                lambda host: host == name,
+                accounts=accounts,
             )
             if public
             else None

@@ -1,38 +1,17 @@
-"""Rate limits of links and listeners: by address, by token, and for unknown tokens."""
+"""Rate limits of links: by address, by token, and for unknown tokens."""
 
-import math
 from collections.abc import Callable, Hashable
 from ipaddress import ip_address, ip_network
 from typing import Final
 
 from safetyd.core.token_bucket import Refill, TokenBucket
 
-TURNS_PER_S: Final = 100.0  # a request takes about a third of a millisecond
-TURNS_SAVED: Final = 20.0  # burst
-LONGEST_S: Final = 1.0
 MINUTE_S: Final = 60.0
 MAX_KNOWN: Final = 10_000  # clients that are counted; the least recent one is dropped
 REQUESTS: Final = 30  # requests of one address per minute
 LOOKS: Final = 60  # views of one token per minute
 ANSWERS: Final = 10  # answers on one token per minute
 STRANGERS: Final = 60  # unknown tokens per minute, from all clients
-
-
-class RequestTurns:
-    """A rate limit for all clients together. Requests wait for their turn."""
-
-    def __init__(self, now: Callable[[], float]) -> None:
-        self._now = now
-        self._next = -math.inf
-
-    def take(self) -> float | None:
-        """Return the seconds until a request's turn, or None if that is too long."""
-        now, every = self._now(), 1.0 / TURNS_PER_S
-        turn = max(self._next, now - TURNS_SAVED * every)
-        if turn - now > LONGEST_S:
-            return None
-        self._next = turn + every
-        return max(turn - now, 0.0)
 
 
 class Allowance:

@@ -13,6 +13,7 @@ from jsonschema import Draft202012Validator, FormatChecker
 
 from docs.generate import DOCS
 from docs.openapi import Example, recorded
+from safetyd.agents.sender_accounts import SenderAccounts
 from safetyd.web.hook_routes import HookRoutes
 from safetyd.web.v1.agent_replies import HttpReplies
 from safetyd.web.v1.agent_routes import AgentRoutes
@@ -187,7 +188,7 @@ async def test_the_document_has_exactly_the_served_paths(tmp_path: Path) -> None
         site.api.routes(app)
         agents = agent_routes(tmp_path / "agents")
         agents.routes(app)
-        HookRoutes(cast("Any", None), cast("Any", None), agents.admitted).routes(app)
+        HookRoutes(cast("Any", None), cast("Any", None), agents, SenderAccounts()).routes(app)
         served = {
             (route.method, route.resource.canonical)
             for route in app.router.routes()
@@ -207,6 +208,7 @@ def agent_routes(directory: Path) -> AgentRoutes:
         replies,
         waits,
         counter.answers,
+        SenderAccounts(),
         agent_of=str,
         shut=frozenset,
         problem=str,

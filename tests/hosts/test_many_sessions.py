@@ -24,12 +24,12 @@ CONFIG: Final = (
 KINDS: Final = ("ls", "rm -rf ~", "git push origin main", "git status --short", "pytest -q")
 
 
-def ask(path: str, event: dict[str, object], nonce: str) -> Ran:
+def ask(path: str, event: dict[str, object], nonce: str, agent: str = "claude-code") -> Ran:
     """Ask as the hook does, without a process for each call."""
     body = json.dumps(event).encode()
     head = (
         "POST /hooks/v1/claude/before HTTP/1.0\r\nHost: localhost\r\n"
-        f"Safetyd-Agent: claude-code\r\nSafetyd-Nonce: {nonce}\r\n"
+        f"Safetyd-Agent: {agent}\r\nSafetyd-Nonce: {nonce}\r\n"
         f"Content-Length: {len(body)}\r\n\r\n"
     )
     with socket.socket(socket.AF_UNIX) as connection:

@@ -30,6 +30,7 @@ CONTRACT = {
     "safetyd_ready": ("gauge", set()),
     "safetyd_bus_up": ("gauge", set()),
     "safetyd_bus_reconnects": ("counter", set()),
+    "safetyd_sender_over_limit": ("counter", {"limit"}),
     "safetyd_disk_free_bytes": ("gauge", set()),
     "safetyd_disk_total_bytes": ("gauge", set()),
     "safetyd_disk_level": ("gauge", set()),
@@ -120,7 +121,12 @@ def busy() -> Metrics:
     """Metrics that have seen one of everything."""
     engine = Engine(Policy())
     gauges = Gauges(Policy, tuple)
-    sources = Sources(guards=lambda: engine.guard_names, gauges=gauges.families, disk=lambda: DISK)
+    sources = Sources(
+        guards=lambda: engine.guard_names,
+        gauges=gauges.families,
+        disk=lambda: DISK,
+        over_limits=lambda: {"bytes": 1},
+    )
     metrics = Metrics("1.2.3", sources)
     decision = ask(engine, propose(0))
     metrics.decided(decision, 0.002)

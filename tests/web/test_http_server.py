@@ -1,14 +1,17 @@
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
+from msgspec.structs import replace
 
+from safetyd.agents.sender_accounts import SenderAccounts
+from safetyd.core.sender_limits import AGENT_LIMITS
 from safetyd.journal.mailbox import Mailbox
 from safetyd.monitoring.metrics import Metrics
-from safetyd.web.http_server import FORMER, MAX_CONNECTIONS, FrontPage, Listener, Vitals
-from safetyd.web.throttle import TURNS_SAVED
+from safetyd.web.http_server import FORMER, FrontPage, Listener, Vitals
 
 
 class Site:
@@ -32,15 +35,28 @@ class Site:
             return dict(response.headers)
 
 
-@pytest.fixture
-async def site() -> AsyncIterator[Site]:
+@asynccontextmanager
+async def serving(accounts: SenderAccounts) -> AsyncIterator[Site]:
     health = {"alive": "", "ready": ""}
-    vitals = Vitals(Metrics("1.2.3"), Mailbox(), lambda: health["alive"], lambda: health["ready"])
-    server = Listener("127.0.0.1", 0, [vitals.routes, FrontPage("<p>page</p>", "text\n").routes])
+    vitals = Vitals(
+        Metrics("1.2.3"),
+        Mailbox(),
+        lambda: health["alive"],
+        lambda: health["ready"],
+        accounts.said,
+    )
+    routes = [vitals.routes, FrontPage("<p>page</p>", "text\n").routes]
+    server = Listener("127.0.0.1", 0, routes, accounts=accounts)
     url = await server.start()
     async with aiohttp.ClientSession() as browser:
         yield Site(url, browser, health)
     await server.stop()
+
+
+@pytest.fixture
+async def site() -> AsyncIterator[Site]:
+    async with serving(SenderAccounts()) as site:
+        yield site
 
 
 async def test_the_front_page_is_for_browsers_and_loads_and_runs_nothing(site: Site) -> None:
@@ -155,16 +171,14 @@ async def test_people_and_our_own_pages_may_look_at_metrics(site: Site, site_hea
     assert (await site.get("/metrics", host="localhost", Origin="http://localhost"))[0] == 200
 
 
-async def test_a_request_that_would_wait_too_long_is_refused(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("safetyd.web.throttle.LONGEST_S", 0.0)
-    monkeypatch.setattr("safetyd.web.throttle.TURNS_PER_S", 0.01)
+async def test_a_request_that_would_wait_too_long_is_refused_and_the_sender_is_named() -> None:
+    accounts = SenderAccounts(replace(AGENT_LIMITS, requests_per_s=0.01))
+    async with serving(accounts) as site:
+        answers = [await site.get("/metrics") for _ in range(int(AGENT_LIMITS.requests_saved) + 2)]
 
-    answers = [await site.get("/healthz") for _ in range(int(TURNS_SAVED) + 2)]
-
-    assert answers[:-1] == [(200, "ok\n")] * (len(answers) - 1)
-    assert answers[-1] == (429, "too many requests\n")
+    assert [status for status, _ in answers] == [200] * (len(answers) - 1) + [429]
+    assert answers[-1][1].startswith("address:127.0.0.1 is over the limit of ")
+    assert accounts.said() == ["address:127.0.0.1 was over the limit of requests per second"]
 
 
 async def test_address_of_an_ipv6_listener_can_be_opened() -> None:
@@ -195,15 +209,18 @@ async def test_server_that_never_listened_can_be_stopped() -> None:
     await Listener("127.0.0.1", 0, ()).stop()
 
 
-async def test_connections_that_never_ask_give_way(site: Site) -> None:
+async def test_connections_that_never_ask_give_way_and_health_names_their_sender(
+    site: Site,
+) -> None:
     address = urlsplit(site._url)
     opened = [
         await asyncio.open_connection(address.hostname, address.port)
-        for _ in range(MAX_CONNECTIONS + 5)
+        for _ in range(AGENT_LIMITS.connections + 5)
     ]
 
     assert await opened[0][0].read() == b""
-    assert await site.get("/healthz") == (200, "ok\n")
+    over = "address:127.0.0.1 was over the limit of open connections"
+    assert await site.get("/healthz") == (200, f"ok\n{over}\n")
     for _, writer in opened:
         writer.close()
 
@@ -218,3 +235,26 @@ async def test_a_listener_on_all_addresses_is_announced_as_this_machine() -> Non
     await listener.stop()
 
     assert urlsplit(url).hostname == "127.0.0.1"
+
+
+@pytest.mark.parametrize("said", [b"", b"GET /healthz HTT"], ids=["nothing", "half a head"])
+async def test_a_connection_without_a_request_is_closed_after_a_while(said: bytes) -> None:
+    async with serving(SenderAccounts(replace(AGENT_LIMITS, head_s=0.05))) as site:
+        address = urlsplit(site._url)
+        reader, writer = await asyncio.open_connection(address.hostname, address.port)
+        writer.write(said)
+
+        assert await reader.read() == b""
+        writer.close()
+
+
+async def test_a_head_that_is_too_long_is_cut_off() -> None:
+    async with serving(SenderAccounts(replace(AGENT_LIMITS, head_s=3600.0))) as site:
+        address = urlsplit(site._url)
+        reader, writer = await asyncio.open_connection(address.hostname, address.port)
+        fields = [b"X-%d: %s\r\n" % (number, b"x" * 4096) for number in range(100)]
+        writer.write(b"GET / HTTP/1.1\r\n" + b"".join(fields))
+
+        with suppress(ConnectionError):
+            assert await reader.read() == b""
+        writer.close()

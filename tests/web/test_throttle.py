@@ -1,14 +1,6 @@
 import pytest
 
-from safetyd.web.throttle import (
-    LONGEST_S,
-    LOOKS,
-    TURNS_PER_S,
-    TURNS_SAVED,
-    Allowance,
-    RequestTurns,
-    Throttle,
-)
+from safetyd.web.throttle import LOOKS, Allowance, Throttle
 
 
 class Time:
@@ -95,25 +87,3 @@ def test_looks_at_one_token_take_nothing_from_addresses_or_other_tokens() -> Non
 
     assert looks == [0.0] * LOOKS + [1.0]
     assert (throttle.look(b"b"), throttle.request("192.0.2.1"), throttle.answer(b"a")) == (0, 0, 0)
-
-
-def test_some_requests_have_their_turn_at_once_and_the_next_one_after_the_other() -> None:
-    turns = RequestTurns(lambda: 1000.0)
-
-    waits = [turns.take() for _ in range(int(TURNS_SAVED) + 3)]
-
-    assert waits[:-2] == [0.0] * (len(waits) - 2)
-    assert waits[-2:] == pytest.approx([1 / TURNS_PER_S, 2 / TURNS_PER_S])
-
-
-def test_nobody_waits_for_long_and_who_is_turned_away_takes_no_turn() -> None:
-    time = Time()
-    time.t = 1000.0
-    turns = RequestTurns(time)
-
-    waits = [turns.take() for _ in range(1000)]
-    time.t += 1.5 * LONGEST_S
-
-    assert max(wait for wait in waits if wait is not None) <= LONGEST_S
-    assert waits[-1] is None
-    assert turns.take() == 0.0

@@ -92,6 +92,7 @@ def _wrong(view: StatusAnswer) -> Iterator[str]:
         yield safe_mode(view.safe_mode)
     yield from _pauses(view)
     yield from _histories(view)
+    yield from _over_limits(view)
     yield from _requests(view.requests, view.failing)
     if view.wide_grants:
         yield f"WIDE GRANT: any text is allowed by {some(view.wide_grants)}"
@@ -157,6 +158,15 @@ def _pauses(view: StatusAnswer) -> Iterator[str]:
     shown = {pause.agent for pause in view.pauses}
     if more := len(view.paused) - len(shown):
         yield f"  and {more} more: `safetyd agents`"
+
+
+def _over_limits(view: StatusAnswer) -> Iterator[str]:
+    """Yield the senders that were over a limit in the last minute."""
+    for over in view.over_limits:
+        times = several(over.count, "time")
+        yield f"OVER LIMIT: {plain(over.sender)}: {plain(over.words)}, {times} in the last minute"
+    if view.over_limits:
+        yield "  Other senders are not affected. The log has a line for each minute and sender."
 
 
 def _histories(view: StatusAnswer) -> Iterator[str]:

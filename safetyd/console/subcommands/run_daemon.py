@@ -21,7 +21,15 @@ from safetyd.core.action_types import Profile
 from safetyd.daemon.config import Config, ConfigError, load_to_run
 from safetyd.daemon.file_ownership import Foreign, check_owners
 from safetyd.daemon.lifecycle import Daemon
-from safetyd.host import AlreadyRunning, Endpoint, Unusable, check_room, files_needed, own_config
+from safetyd.host import (
+    AlreadyRunning,
+    Endpoint,
+    Unusable,
+    check_room,
+    files_needed,
+    own_config,
+    raise_open_files,
+)
 from safetyd.journal.journals import JournalTrimmed
 from safetyd.journal.recovery import JournalLost, UnknownEvent
 from safetyd.journal.stream import Displaced, JournalUnusable
@@ -62,6 +70,7 @@ def run(config_path: Path | None, directory: Path, *, verbose: bool) -> None:
       safetyd run --config /etc/safetyd/safetyd.toml --data-dir /var/lib/safetyd
     """
     event_log.set_up(verbose=verbose)
+    raise_open_files()
     make_private(directory)
     file = config_path or own_config(directory)
     try:

@@ -81,6 +81,15 @@ class UnavailableExtra(msgspec.Struct, frozen=True, kw_only=True):
     fix: str  # What to install.
 
 
+class SenderOverLimit(msgspec.Struct, frozen=True, kw_only=True):
+    """A sender that was over one of its limits in the last minute."""
+
+    sender: str  # such as `uid:1000`, `agent:coder` or `address:127.0.0.1`
+    limit: str  # such as `connections`
+    count: int  # How often it was over the limit within a minute.
+    words: str  # The name of the limit for people.
+
+
 class DaemonFacts(Done, frozen=True, kw_only=True):
     """The part of `status` that does not come from the engine."""
 
@@ -105,6 +114,7 @@ class DaemonFacts(Done, frozen=True, kw_only=True):
     outlets: tuple[ExporterState, ...] = ()  # Exporters and how far behind they are.
     missing: MissingSnapshots | None = None  # Days whose snapshot is missing.
     unavailable: tuple[UnavailableExtra, ...] = ()  # Configured features that lack a dependency.
+    over_limits: tuple[SenderOverLimit, ...] = ()  # Senders over a limit, the latest first.
     # The place of this daemon among several; missing if its bus is embedded.
     cluster: ClusterSummary | msgspec.UnsetType = msgspec.UNSET
 

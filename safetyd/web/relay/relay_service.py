@@ -13,6 +13,7 @@ from typing import Final
 import anyio.abc
 import msgspec
 
+from safetyd.agents.sender_accounts import OverLimit, Sender, SenderAccounts
 from safetyd.bus.publisher import MAX_ANSWER_BYTES, Publisher
 from safetyd.bus.question_limits import QuestionLimits, relay_sender
 from safetyd.clock import uptime
@@ -31,10 +32,9 @@ from safetyd.web.relay.relay_messages import (
     packed,
     read_from_relay,
 )
-from safetyd.web.throttle import Allowance, Throttle
+from safetyd.web.throttle import Throttle
 
 MAX_BYTES: Final = 16 * 1024  # of a message; forms have at most 4 KB
-PER_MINUTE: Final = 1200  # messages of one relay
 PAGE_S: Final = 0.002  # about as long as it takes to find and render a page
 ROOM_BYTES: Final = 8 * 1024  # for the other fields of an answer
 
@@ -55,6 +55,7 @@ class RelayService:
         publisher: Publisher,
         pages: LinkPages,
         limits: QuestionLimits,
+        accounts: SenderAccounts,
         tasks: anyio.abc.TaskGroup,
         *,
         relays: Callable[[], Container[str]],
@@ -64,11 +65,11 @@ class RelayService:
         self._publisher = publisher
         self._pages = pages
         self._limits = limits
+        self._accounts = accounts
         self._tasks = tasks
         self._relays = relays
         self._problem = problem
         self._now = now
-        self._rate = Allowance(PER_MINUTE, now)
         self._throttles: dict[str, Throttle] = {}
 
     def link(self, subject: bytes, reply: bytes, payload: bytes) -> None:
@@ -87,10 +88,11 @@ class RelayService:
 
     def _wait_s(self, sender: str, size: int) -> float:
         """Count a message. Return 0.0, or the seconds until it would be admitted."""
-        wait = self._rate.take(sender)
-        if wait:
+        try:
+            self._accounts.turn(Sender(sender))
+        except OverLimit as exc:
             self._limits.flood_gate.turned_away(sender, size)
-            return wait
+            return exc.wait_s
         return self._limits.admit(sender, size)
 
     def _answer(self, relay: str, payload: bytes, send: Send) -> None:

@@ -5,24 +5,24 @@ the agent; nobody can propose without a token.
 """
 
 import math
-from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from typing import Annotated, Final
 
-import anyio
 import msgspec
 from aiohttp import web
 
 from safetyd.agents.agent_service import AgentService
 from safetyd.agents.claims import ClaimResult
 from safetyd.agents.held_replies import HeldReplies
+from safetyd.agents.sender_accounts import OverLimit, RequestRoom, SenderAccounts, of_agent
 from safetyd.bus.codec import Malformed, read_object
 from safetyd.bus.flood_gate import SHUT_S
 from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.proposal import MAX_MESSAGE_BYTES
 from safetyd.core.messages.telemetry import Noted
 from safetyd.operators.replies import refused
+from safetyd.web.request_room import TooLong, read_body, room_for
 from safetyd.web.v1.agent_replies import HttpReplies
 from safetyd.web.v1.http_refusals import (
     LEAST_S,
@@ -39,11 +39,9 @@ PROPOSE: Final = "/api/v1/propose/{agent}"
 CLAIM: Final = "/api/v1/claim/{agent}"
 OUTCOME: Final = "/api/v1/outcome/{id}"
 WAIT: Final = "/api/v1/wait/{request}"
-BODY_S: Final = 5.0
 PATIENCE_S: Final = 5.0
 HELD_S: Final = 30.0
 MAX_HELD_S: Final = 60.0
-MAX_AT_ONCE: Final = 32  # requests of one agent; the bus allows a key as many connections
 # The HTTP status of replies that are not a decision of a guard, by rule.
 REFUSED: Final[Mapping[str, int]] = {
     "intake.malformed": 400,
@@ -52,6 +50,9 @@ REFUSED: Final[Mapping[str, int]] = {
     "intake.unavailable": 503,
 }
 NOT_TAKEN: Final = frozenset({"malformed", "rate_limit", "unavailable"})
+
+# Stands for every body that is too long, so that the service refuses it as on the bus.
+TOO_LONG: Final = bytes(MAX_MESSAGE_BYTES + 1)
 
 _encode = msgspec.json.Encoder().encode
 
@@ -64,7 +65,7 @@ class WaitQuestion(msgspec.Struct, kw_only=True):
     timeout_s: Annotated[float, msgspec.Meta(ge=0, le=MAX_HELD_S)] = HELD_S
 
 
-Handler = Callable[[web.Request, str], Awaitable[web.Response]]
+Handler = Callable[[web.Request, str, RequestRoom], Awaitable[web.Response]]
 Send = Callable[[bytes], None]  # takes the address to which the reply is sent
 
 
@@ -80,6 +81,7 @@ class AgentRoutes:
         replies: HttpReplies,
         waits: RequestWaits,
         held: HeldReplies,
+        accounts: SenderAccounts,
         *,
         agent_of: Callable[[str], str],
         shut: Callable[[], frozenset[str]],
@@ -90,11 +92,11 @@ class AgentRoutes:
         self._replies = replies
         self._waits = waits
         self._held = held
+        self._accounts = accounts
         self._agent_of = agent_of
         self._shut = shut
         self._problem = problem
         self._muted = muted
-        self._at_once: Counter[str] = Counter()
 
     def routes(self, app: web.Application) -> None:
         """Add the paths, which do not need the operator's bearer token."""
@@ -109,29 +111,28 @@ class AgentRoutes:
             resource.add_route("*", _wrong_method(method))
 
     def guest(self, request: web.Request) -> str:
-        """Return the agent that sent the request. Each agent has its own rate limit."""
+        """Return the account of the agent that sent the request."""
         agent = self._agent(request)
-        return f"agent {agent}" if agent else ""
+        return of_agent(agent).account if agent else ""
 
     def _for_agent(self, handler: Handler) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def answered(request: web.Request) -> web.Response:
             try:
-                with self.admitted(request) as agent:
-                    return await handler(request, agent)
+                async with self.admitted(request) as (agent, room):
+                    return await handler(request, agent, room)
+            except OverLimit as exc:
+                return refusal_response(HttpRefusal("rate_limit", str(exc), exc.wait_s).refusal)
             except HttpRefusal as exc:
                 return refusal_response(exc.refusal)
 
         return answered
 
-    @contextmanager
-    def admitted(self, request: web.Request) -> Iterator[str]:
+    @asynccontextmanager
+    async def admitted(self, request: web.Request) -> AsyncIterator[tuple[str, RequestRoom]]:
         """Identify the agent and count its request, or refuse the request."""
         agent = self._admitted(request)
-        self._at_once[agent] += 1
-        try:
-            yield agent
-        finally:
-            self._at_once[agent] -= 1
+        async with room_for(request, self._accounts, of_agent(agent)) as room:
+            yield agent, room
 
     def _agent(self, request: web.Request) -> str:
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
@@ -150,26 +151,23 @@ class AgentRoutes:
         if agent in self._shut():
             error = f"{agent} far exceeded its limits and is locked out for now; try again later"
             raise HttpRefusal("rate_limit", error, SHUT_S)
-        if self._at_once[agent] >= MAX_AT_ONCE:
-            error = f"{MAX_AT_ONCE} requests of {agent} are already in progress"
-            raise HttpRefusal("rate_limit", error)
         return agent
 
-    async def _propose(self, request: web.Request, agent: str) -> web.Response:
-        body = await _body(request)
+    async def _propose(self, request: web.Request, agent: str, room: RequestRoom) -> web.Response:
+        body = await _body(request, room)
         return await self._answer(lambda reply: self._service.propose(_subject(agent), reply, body))
 
-    async def _claim(self, request: web.Request, agent: str) -> web.Response:
-        body = await _body(request)
+    async def _claim(self, request: web.Request, agent: str, room: RequestRoom) -> web.Response:
+        body = await _body(request, room)
         return await self._answer(lambda reply: self._service.claim(_subject(agent), reply, body))
 
-    async def _outcome(self, request: web.Request, agent: str) -> web.Response:
-        body = _outcome_of(request.match_info["id"], await _body(request))
+    async def _outcome(self, request: web.Request, agent: str, room: RequestRoom) -> web.Response:
+        body = _outcome_of(request.match_info["id"], await _body(request, room))
         return await self._answer(
             lambda reply: self._service.telemetry(_subject(agent), reply, body)
         )
 
-    async def _wait(self, request: web.Request, agent: str) -> web.Response:
+    async def _wait(self, request: web.Request, agent: str, _room: RequestRoom) -> web.Response:
         asked = read_parameters(WaitQuestion, request)
         return await self._answer(
             lambda reply: self._waits.wait(agent, asked.request, reply), asked.timeout_s
@@ -194,16 +192,14 @@ def _subject(agent: str) -> bytes:
     return b"http." + agent.encode()
 
 
-async def _body(request: web.Request) -> bytes:
-    """Return the body. If it is too long, return only enough for it to be refused."""
-    body = bytearray()
+async def _body(request: web.Request, room: RequestRoom) -> bytes:
     try:
-        with anyio.fail_after(BODY_S):
-            while len(body) <= MAX_MESSAGE_BYTES and (chunk := await request.content.readany()):
-                body += chunk
+        return await read_body(request, room, MAX_MESSAGE_BYTES)
+    except TooLong:
+        return TOO_LONG
     except (TimeoutError, ConnectionError):
-        raise HttpRefusal("invalid", f"the body did not arrive within {BODY_S:g} s") from None
-    return bytes(body)
+        error = f"the body did not arrive within {room.body_s:g} s"
+        raise HttpRefusal("invalid", error) from None
 
 
 def _outcome_of(id_: str, body: bytes) -> bytes:

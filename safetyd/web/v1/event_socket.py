@@ -20,7 +20,7 @@ from safetyd.core.events.daemon_events import SafetyEvent
 from safetyd.journal.audit_reading import RESTS
 from safetyd.monitoring.published_events import published
 from safetyd.monitoring.recent_events import RecentEvents, Subscription
-from safetyd.web.http_server import keep_open
+from safetyd.web.http_connection import connection_of
 from safetyd.web.v1.event_replay import EventReplay
 from safetyd.web.v1.http_refusals import (
     HttpRefusal,
@@ -84,7 +84,8 @@ class EventSocket:
             return refusal_response(exc.refusal)
         feed = Feed(socket, self._recent.subscribe(asked.after), self._replay, asked)
         self._feeds.add(feed)
-        keep_open(request)
+        if (connection := connection_of(request)) is not None:
+            connection.keep_open()
         try:
             await feed.run(request)
         finally:

@@ -15,6 +15,7 @@ import anyio.abc
 import msgspec
 
 from safetyd.agents.emergency_stop import EmergencyStop, StopFlag
+from safetyd.agents.sender_accounts import SenderAccounts
 from safetyd.bus.question_limits import QuestionLimits
 from safetyd.bus.subjects import Subjects
 from safetyd.core.engine.journal_lines import encode
@@ -87,7 +88,9 @@ class Pushed(NamedTuple):
 class RoomSite:
     """Alice is an operator, eve an observer. Once it is `stuck`, nothing is written any more."""
 
-    def __init__(self, tasks: anyio.abc.TaskGroup, directory: Path, *tables: str) -> None:
+    def __init__(  # noqa: PLR0915 - it has every part of a daemon
+        self, tasks: anyio.abc.TaskGroup, directory: Path, *tables: str
+    ) -> None:
         self.rig = NotifierRig(directory, *tables)
         self.wired, self.clock = self.rig.wired, self.rig.wired.clock
         self.directory = directory
@@ -151,7 +154,16 @@ class RoomSite:
         )
         self.wired.observers += [self._journal, self.recent.observe, self.room.observe]
         routes, guest = self.room.routes, self.room.guest
-        self.listener = Listener("127.0.0.1", 0, routes, self.sessions.serves, guest, both=True)
+        self.accounts = SenderAccounts()
+        self.listener = Listener(
+            "127.0.0.1",
+            0,
+            routes,
+            self.sessions.serves,
+            guest,
+            both=True,
+            accounts=self.accounts,
+        )
         self.url = ""
 
     def _keys_of(self, name: str) -> set[str]:

@@ -3,16 +3,18 @@
 import asyncio
 from urllib.parse import urlsplit
 
-from safetyd.clock import uptime
+from safetyd.agents.sender_accounts import Sender
+from safetyd.core.sender_limits import AGENT_LIMITS
 from safetyd.web.control_room.visitors import COOKIE
-from safetyd.web.http_server import MAX_CONNECTIONS
 from tests.servers import until
 from tests.web.control_room.room_site import Browser, RoomSite
 
 
 def _take_all_turns(site: RoomSite) -> None:
     """Use up the shared rate limit for a minute."""
-    site.listener._turns._next = uptime() + 60.0
+    stranger = Sender("address:127.0.0.1")
+    site.accounts.turn(stranger)
+    site.accounts.account(stranger.account).turns.charge("", 60 * AGENT_LIMITS.requests_per_s)
 
 
 async def test_sessions_have_their_own_rate_limit(site: RoomSite, alice: Browser) -> None:
@@ -40,10 +42,10 @@ async def test_a_session_that_awaits_an_answer_is_not_dropped(
     reader, writer = await asyncio.open_connection(address.hostname, address.port)
     head = f"POST /stop HTTP/1.1\r\nHost: 127.0.0.1\r\nCookie: {COOKIE}={alice.cookie}\r\n"
     writer.write(f"{head}Content-Length: 3\r\n\r\n".encode())
-    await until(lambda: site.listener._served == 1)
+    await until(lambda: bool(site.accounts.busy))
     others = [
         await asyncio.open_connection(address.hostname, address.port)
-        for _ in range(MAX_CONNECTIONS + 10)
+        for _ in range(AGENT_LIMITS.connections + 10)
     ]
     writer.write(b"a=b")
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import anyio
 import msgspec
 
+from safetyd.agents.sender_accounts import SenderAccounts
 from safetyd.bus.question_limits import QuestionLimits
 from safetyd.web.relay.relay_messages import RelayedPage, RelayRefusal, read_to_relay, unpacked
 from safetyd.web.relay.relay_service import RelayService
@@ -76,6 +77,7 @@ async def relayed_links() -> AsyncIterator[RelayedLinks]:
             wire.publisher,
             site.link_pages,
             QuestionLimits(lambda: site.steady, heard=lambda: 0),
+            SenderAccounts(now=lambda: site.steady),
             tasks,
             relays=lambda: relays,
             problem=lambda: site.problem,

@@ -8,9 +8,9 @@ import anyio
 import pytest
 
 from safetyd.core.events.daemon_events import SafetyEvent
+from safetyd.core.sender_limits import AGENT_LIMITS
 from safetyd.journal.audit import files
 from safetyd.monitoring.recent_events import MAX_EVENTS
-from safetyd.web.http_server import MAX_CONNECTIONS
 from safetyd.web.v1 import event_replay, event_socket
 from safetyd.web.v1.event_socket import MAX_FEEDS, TURN
 from tests.schemas import validator
@@ -197,7 +197,7 @@ async def test_there_is_room_for_so_many_and_who_leaves_makes_room(site: FeedSit
 async def test_a_feed_does_not_give_way_to_others_who_come(site: FeedSite) -> None:
     parts = urlsplit(site.url)
     async with site.feed() as reader, AsyncExitStack() as stack:
-        for _ in range(MAX_CONNECTIONS + 1):
+        for _ in range(AGENT_LIMITS.connections + 1):
             stream = await anyio.connect_tcp(parts.hostname or "", parts.port or 0)
             await stack.enter_async_context(stream)
         site.goes_on(1)

@@ -175,6 +175,27 @@ def _consequence(event: events.BudgetMarked) -> str:
     return f"About {_usd(event.estimate)} more was refused: that makes {total}. {blocked}"
 
 
+def report_key(agent: str, id_: str) -> str:
+    return f"large_report {agent} {id_}"
+
+
+def _large_report(event: events.LargeReport) -> Alert:
+    left = f"more than the {_usd(event.share_usd)} left of its share"
+    if event.why == "price":
+        left = f"more than its tokens explain, which cost {_usd(event.tokens_usd or 0.0)}"
+    counts = f"For other agents, {_usd(event.counted_usd)} of it counts in the daily budget."
+    return Alert(
+        key=report_key(event.agent, event.id),
+        urgency="high",
+        kinds=MAIL_AND_CHAT,
+        title=f"LARGE REPORT: {event.agent} reported {_usd(event.usd)}",
+        text=f"That is {left}. {event.agent} is paused. {counts}\n"
+        f"If it is wrong: safetyd budgets strike {event.id} --reason WHY\n"
+        f"To let the agent continue: safetyd unpause {event.agent}",
+        agent=event.agent,
+    )
+
+
 def _anomaly(event: events.AnomalyFound) -> Alert | None:
     """Return an alert that is as urgent as the anomaly is severe. Low severity has no alert."""
     finding = _finding(event)
@@ -320,6 +341,20 @@ ENTRIES: Final = (
         events.BudgetRaised,
         notice=Notice("BUDGET_RAISED", "low", "{by} raised the {scope} budget {id} by ${usd:.2f}"),
         facts="scope id usd by",
+    ),
+    Entry(
+        events.LargeReport,
+        notice=Notice("LARGE_REPORT", "high", "{agent} reported ${usd:.2f}, and is paused"),
+        reason="",
+        facts="id usd counted_usd why",
+        alert=_large_report,
+        follows=True,
+    ),
+    Entry(
+        events.CostStruck,
+        notice=Notice("COST_STRUCK", "low", "{by} struck ${usd:.2f} that {agent} reported"),
+        facts="id usd by",
+        ends=lambda event: (report_key(event.agent, event.id),),
     ),
     Entry(
         events.AnomalyFound,

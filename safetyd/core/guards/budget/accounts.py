@@ -17,6 +17,9 @@ MAX_MODELS: Final = 1000
 MAX_LINES: Final = 256  # entries of `AccountBooks.lines` per agent
 FORGET_CHAIN_S: Final = 86_400.0
 
+CLAIMED: Final = "*claimed"  # the party whose part has what all agents claim together
+CLAIMED_KEYLESS: Final = "*claimed keyless"  # the same for anonymous agents
+
 _SHARED: Final = ""
 
 
@@ -41,7 +44,10 @@ class Account(msgspec.Struct, gc=False, omit_defaults=True):
 
     def fits(self, limit: int, nano: int) -> int:
         """Return how much of an amount fits within a limit. A limit of 0 means no limit."""
-        return min(nano, max(limit + self.raised - self.used, 0)) if limit else nano
+        return min(nano, self.left(limit)) if limit else nano
+
+    def left(self, limit: int) -> int:
+        return max(limit + self.raised - self.used, 0)
 
     def lift(self, nano: int) -> None:
         self.raised = min(self.raised + nano, MAX_SUM)
@@ -59,6 +65,11 @@ class Account(msgspec.Struct, gc=False, omit_defaults=True):
 
     def spend(self, nano: int) -> None:
         self.spent = min(self.spent + nano, MAX_SUM)
+
+    def strike(self, nano: int) -> None:
+        """Take back spending, and warn again when a limit is reached."""
+        self.spent = max(self.spent - nano, 0)
+        self.warned_nano = self.exceeded_nano = 0
 
 
 class Payer(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -103,6 +114,13 @@ class AccountBooks(msgspec.Struct):
         if len(self.lines) > MAX_LINES:
             del self.lines[next(iter(self.lines))]
 
+    def strike(self, session: str, model: str, nano: int) -> None:
+        left = self.lines.get((session, model), 0) - nano
+        if left > 0:
+            self.lines[session, model] = left
+        else:
+            self.lines.pop((session, model), None)
+
     def pause(self, session: str, limit: int) -> bool:
         """Record that a session needs approval for more money.
 
@@ -121,10 +139,10 @@ class AccountBooks(msgspec.Struct):
 
 
 class Part(msgspec.Struct):
-    """The spending that counts against a party's share of the daily and model budgets.
+    """The spending that counts against a share of the daily and model budgets.
 
-    For an agent with a key, that is spending beyond its reservations. Anonymous agents share one
-    part, in which all their spending counts.
+    For an agent, that is what it claims to have spent beyond its reservations. All agents share a
+    part for their claims, and anonymous agents share one in which all their spending counts.
     """
 
     total: Account = msgspec.field(default_factory=Account)

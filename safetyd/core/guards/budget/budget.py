@@ -4,9 +4,9 @@ Each scope (chain, session, day, and agent and model per day) blocks an action i
 not fit into the limit together with the money spent and reserved. Estimates of allowed actions
 therefore never exceed a limit, even if many run at the same time. Spending never decreases.
 
-Costs that an agent reports beyond its reservations count in the common budget only up to its share.
-Anonymous names can be invented, so as soon as any agent has a key, all costs of anonymous agents
-count against one share.
+Costs that an agent reports beyond its reservations count in the common budget only up to its share,
+unless the price of its tokens explains them. Anonymous names can be invented, so as soon as any
+agent has a key, all costs of anonymous agents count against one share.
 
 Pending actions reserve nothing. Purchases have separate accounts with the same limits. A purchase
 beyond a limit needs approval, and is never blocked.
@@ -24,9 +24,23 @@ from safetyd.core.actor import Guard, hearing, later, on
 from safetyd.core.anonymous_pool import ANONYMOUS, Others
 from safetyd.core.events.decision_events import Decided, Overdue, Proposed, SessionClosed, Settled
 from safetyd.core.events.event import Event, Moment
-from safetyd.core.events.guard_events import BudgetRaised, NameForgotten, Paused, Unpaused
+from safetyd.core.events.guard_events import (
+    BudgetRaised,
+    CostStruck,
+    NameForgotten,
+    Paused,
+    Unpaused,
+)
 from safetyd.core.events.request_events import Dropped
-from safetyd.core.guards.budget.accounts import NO_DAY, NOTHING, Account, Payer, Reservation
+from safetyd.core.guards.budget.accounts import (
+    CLAIMED,
+    CLAIMED_KEYLESS,
+    NO_DAY,
+    NOTHING,
+    Account,
+    Payer,
+    Reservation,
+)
 from safetyd.core.guards.budget.balances import NO_SHARES, Limits, Shares
 from safetyd.core.guards.budget.ledger import Ledger
 from safetyd.core.guards.budget.limits import (
@@ -44,10 +58,12 @@ from safetyd.core.guards.budget.purchases import (
     costs,
     estimates,
 )
+from safetyd.core.guards.budget.reported_costs import ReportList, announced
 from safetyd.core.guards.projects import ByProject, ProjectConfig, Usd
 from safetyd.core.messages.money import nano
 from safetyd.core.messages.proposal import Proposal
 from safetyd.core.messages.verdict import ALLOW, ALLOWED, ASK, Verdict, all_of, strictest
+from safetyd.core.sender_limits import SenderLimits
 
 Counted = Proposed | Decided | Settled
 
@@ -65,15 +81,15 @@ class BudgetConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     purchases_day_usd: Usd | msgspec.UnsetType = msgspec.UNSET
     warn_ratio: Annotated[float, Meta(gt=0, le=1)] = 0.8
     default_cost_usd: Usd = 0.0  # cost of a proposal that states neither cost nor tokens
-    # The share of the daily budget for one agent, if other agents have keys.
-    party_share: Annotated[float, Meta(gt=0, le=1)] = 0.5
+    # The share of the daily budget for costs that an agent reports beyond its reservations.
+    party_share: Annotated[float, Meta(gt=0, le=1)] = SenderLimits().money_share
 
 
 class Budget(Guard):
     """Block or pause agents that reach a spending limit.
 
-    `session_usd` are session limits by agent. `others` returns whether a part of the daily
-    budget is reserved for other agents with keys.
+    `session_usd` are session limits by agent. `others` returns whether other agents with keys are
+    known, so that anonymous agents are limited to a share.
     """
 
     name = "budget"
@@ -87,10 +103,10 @@ class Budget(Guard):
         default_project: str = "",
     ) -> None:
         self._others = others
-        self._shares: Shares = (
-            nano(config.day_usd * config.party_share),
-            nano(config.model_usd * config.party_share),
-        )
+        of_day = nano(config.day_usd * config.party_share)
+        of_model = nano(config.model_usd * config.party_share)
+        self._shares = Shares(of_day, of_model)
+        self._pooled = Shares(of_day, of_model, pooled=True)
         self._limits = _limits(config, config.session_usd)
         self._own = {agent: _limits(config, own) for agent, own in session_usd.items()}
         limits_of = {
@@ -111,6 +127,7 @@ class Budget(Guard):
             on(SessionClosed, self._closed),
             on(Unpaused, self._unpaused),
             on(BudgetRaised, self._raised),
+            on(CostStruck, self._struck),
             on(NameForgotten, self._forgotten),
         )
 
@@ -145,8 +162,8 @@ class Budget(Guard):
             yield Standing("agent", agent, agent, account, of_agent)
         yield from self.of_models(at)
         for party, part in day.parts.items():
-            shares = self._shares_of(keyless=party == ANONYMOUS)
-            yield from _of_party(party, part.total, part.models, shares)
+            if party != ANONYMOUS or self._others(keyless=True):
+                yield from _of_party(party, part.total, part.models, self._shares)
         for agent in self._ledger.balances.agents:
             yield from self._standings_of(agent)
 
@@ -198,6 +215,10 @@ class Budget(Guard):
         for agent, books in self._ledger.balances.agents.items():
             for (session, model), spent in books.lines.items():
                 yield Spend(agent, session, model, spent)
+
+    def large_reports(self) -> ReportList:
+        """Return the large reports that operators can strike."""
+        return self._ledger.state.large_reports()
 
     def bought_today(self, at: datetime) -> Standing:
         """Return the purchases of all agents today, with the daily limit."""
@@ -289,11 +310,9 @@ class Budget(Guard):
         cost, price = costs(event, held.nano if held else 0, bought.nano if bought else 0)
         if price or bought:
             self._purchases.spend(event, payer, bought, price)
-        if held is None or not held.nano:  # without a reservation, the cost counts today
-            ledger.spend_unreserved(payer, cost, event.t, shares)
-        else:
-            ledger.spend(ledger.named(held, event.model), cost, shares)
-        return self._warnings(payer, event, 0, shares)
+        report = ledger.settle(event, payer, held, cost, shares)
+        warned = self._warnings(payer, event, 0, shares)
+        return (*announced(event, *report), *warned) if report else warned
 
     def _dropped(self, event: Dropped) -> None:
         self._ledger.release_pending(event.agent, event.id)
@@ -321,14 +340,18 @@ class Budget(Guard):
         self._ledger.begin(event.at.toordinal())
         self._ledger.lift(event.scope, event.id, nano(event.usd))
 
+    def _struck(self, event: CostStruck) -> None:
+        self._ledger.strike(event.id)
+
     def _warnings(
         self, payer: Payer, event: Decided | Settled, need: int, shares: Shares
     ) -> Sequence[Event]:
         number, balances = event.at.toordinal(), self._ledger.balances
         limits = self._limits_of(event)
         warns = any(map(self._warns, balances.find(payer, number, event.t), limits))
-        if not warns and shares is not NO_SHARES:
-            warns = any(map(self._warns, balances.part(payer, number), shares))
+        for party in _parties(payer, shares) if not warns else ():
+            parts = balances.part(party, payer.model, number)
+            warns = warns or any(map(self._warns, parts, shares[:2]))
         if not warns:
             return ()
         warned: list[Event] = []
@@ -355,12 +378,13 @@ class Budget(Guard):
             if account is not None:
                 agent = None if scope in {"day", "model"} else payer.agent
                 yield Standing(scope, id_ or "", agent, account, limit)
-        total, of_model = self._ledger.balances.part(payer, number)
-        models = {} if payer.model is None else {payer.model: of_model}
-        yield from _of_party(payer.counted_as, total, models, shares)
+        for party in _parties(payer, shares):
+            total, of_model = self._ledger.balances.part(party, payer.model, number)
+            models = {} if payer.model is None else {payer.model: of_model}
+            yield from _of_party(party, total, models, shares)
 
     def _shares_of(self, *, keyless: bool) -> Shares:
-        return self._shares if self._others(keyless=keyless) else NO_SHARES
+        return self._pooled if keyless and self._others(keyless=True) else self._shares
 
     def _limits_of(self, event: Counted) -> Limits:
         # An outcome names no project. The project's limits were checked for the proposal.
@@ -390,11 +414,18 @@ def _payer(event: Proposed | Decided) -> Payer:
     return Payer(event.agent, said.session or "", said.chain, said.model, event.keyless)
 
 
+def _parties(payer: Payer, shares: Shares) -> tuple[str, ...]:
+    """Return the parties whose shares limit a payer."""
+    return (ANONYMOUS, payer.agent) if payer.keyless and shares.pooled else (payer.agent,)
+
+
 def _of_party(
     party: str, total: Account, models: Mapping[str, Account], shares: Shares
 ) -> Iterator[Standing]:
     """Yield the limited shares of the day and of models."""
-    of_day, of_model = shares
+    if party in {CLAIMED, CLAIMED_KEYLESS}:
+        return
+    of_day, of_model, _ = shares
     keyless = party == ANONYMOUS
     scope: Scope = "keyless" if keyless else "share"
     agent = None if keyless else party

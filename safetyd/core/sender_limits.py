@@ -30,3 +30,6 @@ class SenderLimits(msgspec.Struct, frozen=True, kw_only=True):
     small_report_usd: float = 1.0
     money_share: float = 0.5  # of the daily budget, for costs that were not reserved
     doubted_names: int = 64  # anonymous names a day that are paused for large reports
+    # Of the models and of the dependencies of a day, those that it was the first to use.
+    names: int = 250
+    anonymous_names: int = 125

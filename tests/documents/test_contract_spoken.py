@@ -23,7 +23,12 @@ from tests.servers import until
 from tests.wire_samples import PROPOSAL, SAMPLES
 
 # What is asked about by an id, which only a daemon can give.
-ABOUT_ONE = {"query_request", "control_grant_add", "control_grant_revoke"}
+ABOUT_ONE = {
+    "query_request",
+    "control_grant_add",
+    "control_grant_revoke",
+    "control_budget_strike",
+}
 # What needs a project with a history; tests/journeys/test_version_history.py says it.
 ABOUT_COMMITS = {"query_commit", "control_rollback"}
 # Refused, because there is no other daemon and no suggestion.
@@ -134,6 +139,11 @@ async def test_messages_about_requests_match_their_schemas(lines: Lines):
     granted = await tell({"command": "grant_add", **terms}, "control_grant_add")
     grants = await tell({"command": "grants"}, "query_grants")
     await tell({"command": "grant_revoke", "id": granted["id"]}, "control_grant_revoke")
+    absurd = '{"type": "outcome", "ok": true, "cost_usd": 9e8}'
+    await answer(agent, "safety.v1.telemetry.pusher", absurd, "noted")
+    (large,) = (await tell({"command": "budgets"}, "query_budgets"))["large_reports"]
+    strike = {"command": "budget_strike", "id": large["id"], "reason": "made up"}
+    await tell(strike, "control_budget_strike")
 
     assert queued["queued"]
     assert [row["id"] for row in grants["grants"]] == [granted["id"]]

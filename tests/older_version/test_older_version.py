@@ -73,9 +73,10 @@ class Expected(msgspec.Struct, forbid_unknown_fields=True):
 
 
 EXPECTED: Final = msgspec.json.decode((HISTORY / "expected.json").read_bytes(), type=Expected)
-# The rules of these actors have changed: a replay queues other messages, and counts the costs of
-# the day that were not reserved up to a share. Sent messages stay.
-CHANGED: Final = frozenset({"outbox", "budget"})
+# The rules of these actors have changed: a replay queues other messages, counts the costs of the
+# day that were not reserved up to a share, and takes no names of blocked proposals. Sent messages
+# stay.
+CHANGED: Final = frozenset({"outbox", "budget", "keys"})
 
 both = pytest.mark.parametrize("kept", [DAEMON, ENGINE], ids=lambda path: path.name)
 

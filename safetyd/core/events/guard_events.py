@@ -134,8 +134,8 @@ class LargeReport(Event, kw_only=True, omit_defaults=True, tag="large_report"):
     agent: str
     id: str  # for `safetyd budgets strike`; further large reports of the day are added to it
     usd: float  # beyond what was reserved
-    counted_usd: float
-    why: Literal["price", "share"]
+    counted_usd: float  # how much of it counts for other agents
+    why: Literal["price", "share"]  # it is beyond the price of its tokens, or beyond the share
     tokens_usd: float | None = None  # the price of its tokens
     share_usd: float = 0.0  # what was left of the agent's share
 
@@ -144,7 +144,7 @@ class CostStruck(Event, kw_only=True, omit_defaults=True, tag="cost_struck"):
     """An operator struck the large reports of an agent out of all accounts."""
 
     agent: str
-    id: str
+    id: str  # of the first large report
     usd: float
     by: str
     reason: str

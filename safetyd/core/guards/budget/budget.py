@@ -286,7 +286,10 @@ class Budget(Guard):
 
     def _refused(self, event: Decided, rules: set[str], need: int) -> Sequence[Event]:
         caused: list[Event] = []
-        payer, limits = self._ledger.open(_payer(event), event.t), self._limits_of(event)
+        payer, limits = _payer(event), self._limits_of(event)
+        if payer.model not in self._ledger.balances.day(event.at.toordinal()).models:
+            payer = msgspec.structs.replace(payer, model=None)  # a blocked proposal adds no model
+        payer = self._ledger.open(payer, event.t)
         shares = self._shares_of(keyless=event.keyless)
         for standing in self._touched(payer, event, limits, shares):
             if standing.rule not in rules:

@@ -33,3 +33,4 @@ class SenderLimits(msgspec.Struct, frozen=True, kw_only=True):
     # Of the models and of the dependencies of a day, those that it was the first to use.
     names: int = 250
     anonymous_names: int = 125
+    night_share: float = 0.5  # of the urgent messages that one person gets during quiet hours

@@ -139,11 +139,6 @@ async def test_messages_about_requests_match_their_schemas(lines: Lines):
     granted = await tell({"command": "grant_add", **terms}, "control_grant_add")
     grants = await tell({"command": "grants"}, "query_grants")
     await tell({"command": "grant_revoke", "id": granted["id"]}, "control_grant_revoke")
-    absurd = '{"type": "outcome", "ok": true, "cost_usd": 9e8}'
-    await answer(agent, "safety.v1.telemetry.pusher", absurd, "noted")
-    (large,) = (await tell({"command": "budgets"}, "query_budgets"))["large_reports"]
-    strike = {"command": "budget_strike", "id": large["id"], "reason": "made up"}
-    await tell(strike, "control_budget_strike")
 
     assert queued["queued"]
     assert [row["id"] for row in grants["grants"]] == [granted["id"]]
@@ -151,6 +146,20 @@ async def test_messages_about_requests_match_their_schemas(lines: Lines):
     assert denied["results"][0]["code"] == "already_decided"
     assert claimed["granted"]
     assert [row["decision"] for row in past["history"]] == ["approved"]
+
+
+@pytest.mark.journey
+async def test_messages_about_a_large_report_match_their_schemas(lines: Lines):
+    agent, person = lines
+    tell = telling(person)
+
+    absurd = '{"type": "outcome", "ok": true, "cost_usd": 9e8}'
+    await answer(agent, "safety.v1.telemetry.pusher", absurd, "noted")
+    (large,) = (await tell({"command": "budgets"}, "query_budgets"))["large_reports"]
+    strike = {"command": "budget_strike", "id": large["id"], "reason": "made up"}
+    struck = await tell(strike, "control_budget_strike")
+
+    assert (struck["agent"], struck["usd"], struck["paused"]) == ("pusher", 9e8, True)
 
 
 # The helper of a desktop and the receiver of a webhook are the test.

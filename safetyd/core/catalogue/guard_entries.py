@@ -27,7 +27,9 @@ SMS_AFTER_S: Final = 900.0
 OWN: Final = "safetyd"  # the value of `by` if safetyd itself acted
 
 _NO_HUMAN: Final = "anomaly.no_human"
-_DAILY: Final = frozenset({"day", "agent", "model", "keyless", "share"})  # reset at 00:00 UTC
+_DAILY: Final = frozenset(
+    {"day", "agent", "model", "keyless", "share", "kept"}
+)  # reset at 00:00 UTC
 _COOLS: Final = (
     "Before its cooldown is over (by default a minute) that also needs --force --reason WHY."
 )
@@ -106,6 +108,9 @@ def _moved(event: events.BreakerMoved) -> Facts:
 
 
 def _used(event: events.BudgetMarked) -> str:
+    if event.scope == "kept":
+        limit = f"{_usd(event.limit)}, and {_usd(event.spent + event.reserved)} is used"
+        return f"{event.agent} may use {limit}: the rest of the day is kept for other agents"
     named = f"{event.scope} budget {event.id}".rstrip()  # the implicit session has no name
     whose = f" of {event.agent}" if event.agent and event.scope != "agent" else ""
     used = f"{_usd(event.spent + event.reserved)} of {_usd(event.limit)} used"
@@ -153,6 +158,7 @@ def _raise(event: events.BudgetMarked) -> str:
     """Return how to raise a budget for the day, if that is possible."""
     name = {
         "day": "day",
+        "kept": "day",
         "keyless": "keyless",
         "agent": f"agent:{event.agent}",
         "share": f"agent:{event.agent}",

@@ -46,6 +46,7 @@ class MoneyUsed:
     def allowed(self, event: Decided, at: datetime, day: DayNumbers) -> int:
         """Reserve money for an action. Return the cost of an earlier action with the same id."""
         self._hear(event, at)
+        self._ledger.see(event.agent, event.t, keyless=event.keyless)
         before = self._used_up(event.agent, event.id, at, day)
         expected, price = self._expected(event)
         action = ExpectedAction(event.proposal.confidence, price)
@@ -123,7 +124,8 @@ class MoneyUsed:
     def _shares(self, at: datetime, *, keyless: bool) -> Shares:
         """Return the share of an agent, or of the anonymous pool if another agent has a key."""
         of_day = nano(self._config.day_usd * self._config.party_share)
-        return Shares(of_day, pooled=keyless and bool(self._with_key.count(at)))
+        pooled = keyless and bool(self._with_key.count(at))
+        return Shares(of_day, kept=nano(self._config.day_usd) - of_day, pooled=pooled)
 
     def _note(self, at: datetime, day: DayNumbers) -> None:
         """Record the use of the UTC day's budget, if it has a limit and was used or raised."""

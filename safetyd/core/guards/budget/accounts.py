@@ -149,6 +149,14 @@ class Part(msgspec.Struct):
     models: dict[str, Account] = {}
 
 
+class Seen(msgspec.Struct, gc=False):
+    """When an agent was last allowed an action, to the minute."""
+
+    t: float
+    keyless: bool
+    told_day: int = 0  # the last day on which operators heard that it used what is not kept
+
+
 class Day(msgspec.Struct):
     """The shared accounts of one UTC day."""
 

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from safetyd.core.anonymous_pool import ANONYMOUS
+from safetyd.core.anonymous_pool import ANONYMOUS, Sender
 from safetyd.core.events.decision_events import Decided, Proposed
 from safetyd.core.guards.budget.accounts import (
     MAX_MODELS,
@@ -22,6 +22,7 @@ from safetyd.core.guards.budget.accounts import (
     Part,
     Payer,
     Reservation,
+    Seen,
     found,
     found_chain,
     fullest,
@@ -36,16 +37,19 @@ Limits = tuple[int, int, int, int, int]  # limits in the order of `Accounts`; 0 
 class Shares(NamedTuple):
     """Shares of the daily and of a model's daily budget; 0 means no limit.
 
-    Anonymous agents are `pooled` while agents with keys are known. Then the shares limit all that
-    they spend together.
+    At most `kept` of the daily budget is kept for other agents that are active. Anonymous agents
+    are `pooled` while agents with keys are known. Then the shares limit all that they spend
+    together.
     """
 
     day: int = 0
     model: int = 0
+    kept: int = 0
     pooled: bool = False
 
 
 NO_SHARES: Final = Shares()
+ACTIVE_S: Final = 86_400.0
 
 
 class LedgerState(msgspec.Struct):
@@ -53,6 +57,9 @@ class LedgerState(msgspec.Struct):
     agents: dict[str, AccountBooks] = {}
     purchases: "LedgerState | UnsetType" = UNSET  # unset until the first purchase
     reports: dict[str, LargeReports] | UnsetType = UNSET  # by agent; unset until the first one
+
+    # Agents by name, the longest silent first; unset until the first one.
+    seen: dict[str, Seen] | UnsetType = UNSET
 
     def large_reports(self) -> ReportList:
         if self.reports is UNSET:
@@ -110,6 +117,23 @@ class Balances:
     def left_of_share(self, payer: Payer, shares: Shares, number: int) -> int | None:
         """Return how much an agent may still claim today, or None if there is no limit."""
         return self.part(payer.agent, None, number)[0].left(shares.day) if shares.day else None
+
+    def kept(self, who: Sender, number: int, t: float, shares: Shares) -> int:
+        """Return how much of the daily budget is kept for other agents.
+
+        What exceeds an agent's share is divided among the others that were active within a day. A
+        part is kept until its agent has used as much. The anonymous pool has its own limit.
+        """
+        seen = self._state.seen
+        if not shares.kept or seen is UNSET or (who.keyless and shares.pooled):
+            return 0
+        others = [
+            name
+            for name, one in seen.items()
+            if one.keyless == who.keyless and name != who.agent and t < one.t + ACTIVE_S
+        ]
+        part, agents = shares.kept // max(len(others), 1), self.day(number).agents
+        return sum(max(part - agents.get(name, NOTHING).used, 0) for name in others)
 
     def over_share(self, proposed: Proposed, shares: Shares, need: int) -> bool:
         """Return whether a share is used up. For the anonymous pool, include `need`."""

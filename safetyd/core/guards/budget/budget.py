@@ -105,8 +105,8 @@ class Budget(Guard):
         self._others = others
         of_day = nano(config.day_usd * config.party_share)
         of_model = nano(config.model_usd * config.party_share)
-        self._shares = Shares(of_day, of_model)
-        self._pooled = Shares(of_day, of_model, pooled=True)
+        self._shares = Shares(of_day, of_model, nano(config.day_usd) - of_day)
+        self._pooled = self._shares._replace(pooled=True)
         self._limits = _limits(config, config.session_usd)
         self._own = {agent: _limits(config, own) for agent, own in session_usd.items()}
         limits_of = {
@@ -150,7 +150,8 @@ class Budget(Guard):
     def now(self, decided: Decided, moment: Moment) -> str:
         shares = self._shares_of(keyless=decided.keyless)
         touched = self._touched(_payer(decided), moment, self._limits_of(decided), shares)
-        return ", ".join(standing.now() for standing in touched if standing.base) or "no limits"
+        used = (one for one in touched if one.base and (one.scope != "share" or one.account.used))
+        return ", ".join(standing.now() for standing in used) or "no limits"
 
     def standings(self, at: datetime) -> Iterator[Standing]:
         """Yield every budget in use, today's first."""
@@ -249,10 +250,32 @@ class Budget(Guard):
     def _affords(self, proposed: Proposed, limits: Limits, shares: Shares, need: int) -> bool:
         if not self._ledger.balances.affords(proposed, limits, need):
             return False
-        return shares is NO_SHARES or not self._ledger.balances.over_share(proposed, shares, need)
+        if shares is NO_SHARES:
+            return True
+        if self._ledger.balances.over_share(proposed, shares, need):
+            return False
+        limit, used = limits[2], self._ledger.balances.day(proposed.at.toordinal()).total.used
+        if not limit or (used < shares.day and used + need <= shares.day):
+            return True  # nothing more than a share is ever kept for others
+        unkept = self._unkept(proposed, limits, shares)
+        return unkept is None or not unkept.refuses(need)
+
+    def _unkept(self, event: Proposed | Decided, limits: Limits, shares: Shares) -> Standing | None:
+        """Return what an agent may use of the daily budget, if a part is kept for others."""
+        number, balances = event.at.toordinal(), self._ledger.balances
+        kept = balances.kept(event, number, event.t, shares) if limits[2] else 0
+        if not kept:
+            return None
+        total, agent = balances.day(number).total, event.agent
+        return Standing("kept", agent, agent, total, limits[2] - kept)
 
     def _refusal(self, proposed: Proposed, limits: Limits, shares: Shares, need: int) -> Verdict:
-        touched = self._touched(_payer(proposed), proposed, limits, shares)
+        touched = [*self._touched(_payer(proposed), proposed, limits, shares)]
+        unkept = None if shares is NO_SHARES else self._unkept(proposed, limits, shares)
+        if unkept is not None and not any(
+            each.scope == "day" for each in touched if each.refuses(need)
+        ):
+            touched.append(unkept)
         verdicts = [standing.verdict(need) for standing in touched if standing.refuses(need)]
         first = strictest(verdicts)
         also = tuple(verdict.rule for verdict in verdicts if verdict is not first)
@@ -264,6 +287,8 @@ class Budget(Guard):
             return ()  # a name beyond the limit on names gets no accounts
         need, price = estimates(event, event.type, self._default)
         allowed = event.decision is ALLOW
+        if allowed:
+            self._ledger.see(event.agent, event.t, keyless=event.keyless)
         if allowed and not need and not price and self._ledger.balances.is_free(event):
             return ()
         payer = _payer(event)
@@ -291,6 +316,9 @@ class Budget(Guard):
             payer = msgspec.structs.replace(payer, model=None)  # a blocked proposal adds no model
         payer = self._ledger.open(payer, event.t)
         shares = self._shares_of(keyless=event.keyless)
+        unkept = self._unkept(event, limits, shares) if "budget.kept" in rules else None
+        if unkept is not None and self._ledger.tells_kept(event.agent):
+            caused.append(unkept.mark("exceeded", event, need))
         for standing in self._touched(payer, event, limits, shares):
             if standing.rule not in rules:
                 continue
@@ -428,7 +456,7 @@ def _of_party(
     """Yield the limited shares of the day and of models."""
     if party in {CLAIMED, CLAIMED_KEYLESS}:
         return
-    of_day, of_model, _ = shares
+    of_day, of_model = shares.day, shares.model
     keyless = party == ANONYMOUS
     scope: Scope = "keyless" if keyless else "share"
     agent = None if keyless else party

@@ -21,10 +21,17 @@ from safetyd.core.guards.budget.accounts import (
     Part,
     Payer,
     Reservation,
+    Seen,
     opened,
     opened_chain,
 )
-from safetyd.core.guards.budget.balances import NO_SHARES, Balances, LedgerState, Shares
+from safetyd.core.guards.budget.balances import (
+    ACTIVE_S,
+    NO_SHARES,
+    Balances,
+    LedgerState,
+    Shares,
+)
 from safetyd.core.guards.budget.reported_costs import (
     COMMON,
     Counted,
@@ -36,6 +43,7 @@ from safetyd.core.guards.budget.reported_costs import (
 # Anonymous agents can report costs without any proposal. Beyond this many names, such costs count
 # only in the day and in their common share.
 MAX_AGENTS: Final = 4096
+SEEN_S: Final = 60.0
 
 
 class Ledger:
@@ -70,6 +78,29 @@ class Ledger:
         )
         self._open_part(heard.counted_as, heard.model)
         return heard
+
+    def see(self, agent: str, t: float, *, keyless: bool) -> None:
+        """Record that an agent was allowed an action, so that its part of the day is kept."""
+        seen = self.state.seen
+        if seen is UNSET:
+            seen = self.state.seen = {}
+        known = seen.get(agent)
+        if known is not None and t < known.t + SEEN_S and known.keyless == keyless:
+            return
+        seen[agent] = Seen(t, keyless, known.told_day if known else 0)
+        if known is None and len(seen) > MAX_AGENTS:
+            for gone in [name for name, one in seen.items() if one.t + ACTIVE_S <= t]:
+                del seen[gone]
+            if len(seen) > MAX_AGENTS:
+                del seen[agent]
+
+    def tells_kept(self, agent: str) -> bool:
+        """Return True once a day for an agent that used what is not kept for others."""
+        known = self.state.seen.get(agent) if self.state.seen is not UNSET else None
+        if known is None or known.told_day == self.state.day.number:
+            return False
+        known.told_day = self.state.day.number
+        return True
 
     def hear(self, payer: Payer, t: float) -> None:
         """Record that a chain is in use."""
@@ -108,12 +139,18 @@ class Ledger:
         return held
 
     def spend(
-        self, held: Reservation, nano: int, shares: Shares, *, claimed: bool = False
+        self,
+        held: Reservation,
+        nano: int,
+        shares: Shares,
+        *,
+        claimed: bool = False,
+        kept: int = 0,
     ) -> Counted:
         """Record spending and charge it to the day of the reservation.
 
         Return how much of the spending beyond the reservation counts in the common accounts. If it
-        is only claimed, that is at most the agent's share.
+        is only claimed, that is at most the agent's share, and never what is kept for others.
         """
         for account in self._own(held):
             account.spend(nano)
@@ -121,7 +158,7 @@ class Ledger:
         if held.day == self.state.day.number:
             reserved = min(nano, held.nano)
             counted = self._spend_common(
-                held.payer, reserved, nano - reserved, shares, claimed=claimed
+                held.payer, reserved, nano - reserved, shares, claimed=claimed, kept=kept
             )
         if nano:
             payer = held.payer
@@ -147,7 +184,10 @@ class Ledger:
         day = self.state.day.number
         left = self.balances.left_of_share(payer, shares, day)
         doubt = doubted(event, cost, held.nano, left)
-        counted = self.spend(held, cost, shares, claimed=doubt.claimed)
+        kept = 0
+        if doubt.beyond and not doubt.claimed:
+            kept = self.balances.kept(payer, day, event.t, shares)
+        counted = self.spend(held, cost, shares, claimed=doubt.claimed, kept=kept)
         entry = self.state.large_reports().entry(event, day, doubt)
         if entry is None:
             return None
@@ -205,6 +245,8 @@ class Ledger:
             self.spend_reserved(agent, id_)
         self.state.agents.pop(agent, None)
         self.state.day.agents.pop(agent, None)
+        if self.state.seen is not UNSET:
+            self.state.seen.pop(agent, None)
 
     def save(self, bought: LedgerState) -> Callable[[], bytes]:
         """Encode the state, with purchases if there are any."""
@@ -256,7 +298,14 @@ class Ledger:
             yield day.agents[payer.agent]
 
     def _spend_common(
-        self, payer: Payer, reserved: int, beyond: int, shares: Shares, *, claimed: bool
+        self,
+        payer: Payer,
+        reserved: int,
+        beyond: int,
+        shares: Shares,
+        *,
+        claimed: bool,
+        kept: int = 0,
     ) -> Counted:
         """Spend a reservation and what counts beyond it in the accounts of all agents.
 
@@ -264,6 +313,9 @@ class Ledger:
         budget with invented costs.
         """
         counted: Counted = {}
+        if kept:
+            total, whole = self.state.day.total, shares.day + shares.kept
+            beyond = min(beyond, max(total.left(whole) - reserved - kept, 0))
         for model in (None,) if payer.model is None else (None, payer.model):
             left = beyond
             for party, already, shares_ in self._limited(payer, reserved, shares, claimed=claimed):

@@ -31,7 +31,9 @@ CONFIG = BudgetConfig(
 OWN = {"ops": 8.0}
 LIMITS = {"budget.chain": 5.0, "budget.day": 22.0, "budget.agent": 16.0, "budget.model": 9.0}
 SHARES = {"day": 11.0, "model": 4.5}  # of what is reported beyond reservations
-OF_DAY = {"budget.day", "budget.agent", "budget.model", "budget.share"}  # free actions pass these
+KEPT = 11.0  # for the other agent, until it has used as much
+# Free actions pass these.
+OF_DAY = {"budget.day", "budget.agent", "budget.model", "budget.share", "budget.kept"}
 DAY_S = 86_400
 LONG_AGO = NOON - timedelta(days=365)  # any day that has begun is later
 
@@ -81,6 +83,7 @@ class Naive:
     heard_t: dict[tuple[str, str], float] = field(default_factory=dict)
     paused: dict[str, tuple[str, int]] = field(default_factory=dict)
     claims: dict[tuple[str, str, int], float] = field(default_factory=dict)
+    seen: dict[str, float] = field(default_factory=dict)  # when an agent was allowed something
     raised: dict[tuple[str, str, int], float] = field(default_factory=dict)
     day: int = 0
 
@@ -107,7 +110,17 @@ class Naive:
             or (of_model or 0) >= SHARES["model"]
         ):
             refused.add("budget.share")
+        kept, spent = self.kept(agent, day, event.t), used["budget.day"]
+        if kept and "budget.day" not in refused and spent + max(need, 0.0001) > 22 - kept:
+            refused.add("budget.kept")
         return refused - free
+
+    def kept(self, agent: str, day: int, t: float) -> float:
+        """Return what is kept of the day for the other agent."""
+        (other,) = {"code", "ops"} - {agent}
+        if t >= self.seen.get(other, -DAY_S) + DAY_S:
+            return 0
+        return max(KEPT - total(i for i in self.items if (i.agent, i.day) == (other, day)), 0)
 
     def used(
         self,
@@ -157,6 +170,8 @@ class Naive:
     def decided(self, event: Decided) -> None:
         proposal, agent = event.proposal, event.agent
         refused = self.refuses(event)
+        if event.decision is Severity.ALLOW and event.t >= self.seen.get(agent, -60) + 60:
+            self.seen[agent] = event.t
         if self.leaves_all_as_it_is(event):
             assert not refused
             return
@@ -195,15 +210,21 @@ class Naive:
         item.usd = larger(event.cost_usd, event.priced_nano, before)
         item.model = item.model or event.model
         item.open = False
-        self.claim(item, item.usd - before, event.priced_nano)
+        self.claim(item, item.usd - before, event)
 
-    def claim(self, item: Item, beyond: float, priced_nano: int | None) -> None:
-        """Count what no price explains only up to the shares."""
+    def claim(self, item: Item, beyond: float, event: Settled) -> None:
+        """Count what no price explains only up to the shares, and nothing that is kept."""
         if beyond <= 0:
             return
+        priced_nano = event.priced_nano
         priced = (priced_nano or 0) / NANO
         room = SHARES["day"] - self.claims.get((item.agent, "", self.day), 0)
         if priced and item.usd <= 10 * priced and beyond <= room:
+            if item.day == self.day and (kept := self.kept(item.agent, self.day, event.t)):
+                today = (i for i in self.items if i.day == self.day and i is not item)
+                left = 22 - total(today, "day") - (item.usd - beyond) - kept
+                cut = beyond - min(beyond, max(left, 0))
+                item.uncounted = {"day": cut, "model": cut}
             return
         for of, name in (("day", ""), ("model", item.model)):
             if name is None or item.day != self.day:

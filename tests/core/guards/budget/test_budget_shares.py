@@ -98,12 +98,59 @@ def test_an_agent_that_reports_more_than_its_share_is_blocked_and_the_others_are
 
 
 def test_what_was_set_aside_is_no_agents_share() -> None:
-    open_shop = shop("code", "ops")
+    open_shop = shop("ops")
     open_shop.buys(1, 8, id="p1", agent="ops")
     open_shop.play(cost(2, "p1", 9, "ops"))
 
     assert (open_shop.spent("day"), open_shop.spent("share", "ops")) == (9, 1)
     assert open_shop.buys(3, 1, agent="ops").allowed
+
+
+@pytest.mark.parametrize("keyless", [False, True], ids=["keys", "anonymous"])
+def test_several_agents_that_reserve_all_they_can_leave_the_others_their_parts(
+    *, keyless: bool
+) -> None:
+    rig = shop()
+    agents = ("code", "ops", "quiet", "late")
+    rig.play(*(propose(0, agent, f"hello-{agent}", keyless=keyless) for agent in agents))
+
+    for n in range(40):
+        rig.buys(n, 0.5, agent=agents[n % 2], keyless=keyless)
+
+    refused = rig.buys(50, 0.5, agent="code", keyless=keyless)
+    assert (refused.limit_id, refused.cause) == ("budget.kept:code", "budget")
+    assert "kept for other agents" in refused.reason
+    assert rig.reserved("agent", "code") + rig.reserved("agent", "ops") > 6
+    for agent in ("quiet", "late"):
+        assert rig.buys(51, 1.6, agent=agent, keyless=keyless).allowed
+
+
+def test_priced_reports_leave_other_agents_their_part_too() -> None:
+    rig = shop("code", "ops")
+
+    rig.play(*(cost(n, None, 4, priced_nano=4 * NANO) for n in range(9)))
+
+    assert rig.spent("day") == 5
+    assert rig.spent("agent", "code") == 36
+    assert not rig.buys(10, model="o4").allowed
+    assert rig.buys(11, 5, agent="ops").allowed
+
+
+def test_nothing_is_kept_for_agents_without_an_allowed_action_today() -> None:
+    rig = shop("code", "ops")
+    rig.play(propose(90_000, "stranger", "p", text="rm -rf /"))
+
+    assert rig.buys(90_001, 10).allowed
+
+
+def test_operators_hear_once_a_day_that_an_agent_used_what_is_not_kept_for_others() -> None:
+    rig = shop("code", "ops")
+
+    journal = rig.play(*(propose(n, "code", f"p{n}", cost_usd=2) for n in range(6)))
+
+    assert [mark for mark in marks(journal) if mark[1] == "kept"] == [("exceeded", "kept", "code")]
+    (standing,) = rig.budget.raisable("day", "", at(7))
+    assert standing.limit == 10 * NANO
 
 
 def test_the_only_agent_with_a_key_may_reserve_the_whole_day() -> None:

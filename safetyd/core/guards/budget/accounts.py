@@ -32,6 +32,7 @@ class Account(msgspec.Struct, gc=False, omit_defaults=True):
     heard_t: float = 0.0
     warned_nano: int = 0  # the highest limit that a warning was sent for
     exceeded_nano: int = 0  # the highest limit that was reported as used up
+    project_limit: int | None = None  # the limit of its last proposal, if a project sets it
 
     @property
     def used(self) -> int:

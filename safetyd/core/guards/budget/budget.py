@@ -200,11 +200,11 @@ class Budget(Guard):
 
     def fullest(self, agent: str, t: float) -> Iterator[Standing]:
         """Yield the chain and the session of an agent with the least money left."""
-        limits = self._own.get(agent, self._limits)
+        limits = self._usual(agent)
         fullest = self._ledger.balances.fullest(agent, t)
         for scope, found, limit in zip(SCOPES, fullest, limits, strict=False):
             if found is not None:
-                yield Standing(scope, found[0], agent, found[1], limit)
+                yield _own_standing(scope, found[0], agent, found[1], limit)
 
     def day_of(self, agent: str, at: datetime) -> Standing:
         """Return an agent's daily budget."""
@@ -298,6 +298,7 @@ class Budget(Guard):
             self._ledger.reserve(payer, event.id, need, event.t)
             if price:
                 self._purchases.reserve(event, payer, price)
+            self._ledger.limit(payer, self._limits_of(event), self._usual(event.agent))
             shares = self._shares_of(keyless=event.keyless)
             return self._warnings(payer, event, need, shares)
         for verdict in event.verdicts:
@@ -315,6 +316,7 @@ class Budget(Guard):
         if payer.model not in self._ledger.balances.day(event.at.toordinal()).models:
             payer = msgspec.structs.replace(payer, model=None)  # a blocked proposal adds no model
         payer = self._ledger.open(payer, event.t)
+        self._ledger.limit(payer, limits, self._usual(event.agent))
         shares = self._shares_of(keyless=event.keyless)
         unkept = self._unkept(event, limits, shares) if "budget.kept" in rules else None
         if unkept is not None and self._ledger.tells_kept(event.agent):
@@ -420,14 +422,18 @@ class Budget(Guard):
     def _limits_of(self, event: Counted) -> Limits:
         # An outcome names no project. The project's limits were checked for the proposal.
         own = None if isinstance(event, Settled) else self._projects.of(event.proposal.project)
-        return self._own.get(event.agent, self._limits) if own is None else own.of(event.agent)
+        return self._usual(event.agent) if own is None else own.of(event.agent)
 
     def _standings_of(self, agent: str) -> Iterator[Standing]:
-        of_chain, of_session, *_ = self._own.get(agent, self._limits)
+        of_chain, of_session, *_ = self._usual(agent)
         for chain, account in self._ledger.balances.agents[agent].chains.items():
-            yield Standing("chain", chain, agent, account, of_chain)
+            yield _own_standing("chain", chain, agent, account, of_chain)
         for session, account in self._ledger.balances.agents[agent].sessions.items():
-            yield Standing("session", session, agent, account, of_session)
+            yield _own_standing("session", session, agent, account, of_session)
+
+    def _usual(self, agent: str) -> Limits:
+        """Return the limits of an agent outside projects."""
+        return self._own.get(agent, self._limits)
 
 
 def _limits(config: BudgetConfig, session_usd: float) -> Limits:
@@ -438,6 +444,12 @@ def _limits(config: BudgetConfig, session_usd: float) -> Limits:
         nano(config.agent_usd),
         nano(config.model_usd),
     )
+
+
+def _own_standing(scope: Scope, name: str, agent: str, account: Account, limit: int) -> Standing:
+    """Return a chain or session with its usual limit, or with that of its project."""
+    own = account.project_limit
+    return Standing(scope, name, agent, account, limit if own is None else own)
 
 
 def _payer(event: Proposed | Decided) -> Payer:

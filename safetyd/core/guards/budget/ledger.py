@@ -30,6 +30,7 @@ from safetyd.core.guards.budget.balances import (
     NO_SHARES,
     Balances,
     LedgerState,
+    Limits,
     Shares,
 )
 from safetyd.core.guards.budget.reported_costs import (
@@ -101,6 +102,16 @@ class Ledger:
             return False
         known.told_day = self.state.day.number
         return True
+
+    def limit(self, payer: Payer, limits: Limits, usual: Limits) -> None:
+        """Record the limits of a chain and a session that a project sets."""
+        books, (chain, session, *_) = self.state.agents.get(payer.agent, NO_BOOKS), limits
+        for accounts, name, limit, other in (
+            (books.chains, payer.chain, chain, usual[0]),
+            (books.sessions, payer.session, session, usual[1]),
+        ):
+            if name in accounts:
+                accounts[name].project_limit = None if limit == other else limit
 
     def hear(self, payer: Payer, t: float) -> None:
         """Record that a chain is in use."""

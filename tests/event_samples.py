@@ -35,8 +35,10 @@ from safetyd.core.events.guard_events import (
     BreakerMoved,
     BudgetMarked,
     BudgetRaised,
+    CostStruck,
     Forgotten,
     HostUnasked,
+    LargeReport,
     Paused,
     PersonSeen,
     SafeModeEntered,
@@ -144,8 +146,10 @@ def one_of_each() -> Iterator[Event]:
         estimate=0.5,
         **when,
     )
-    yield BudgetRaised(scope="agent", id="a", usd=5.0, by="alice", reason="r", **when)
     yield from (
+        BudgetRaised(scope="agent", id="a", usd=5.0, by="alice", reason="r", **when),
+        LargeReport(agent="a", id="7", usd=9e8, counted_usd=25.0, why="share", **when),
+        CostStruck(agent="a", id="7", usd=9e8, by="alice", reason="r", **when),
         AnomalyFound(rule="anomaly.x", severity="low", message="m", agent="a", **when),
         HostUnasked(agent="a", host="claude", tools=("Bash",), session="s", **when),
     )

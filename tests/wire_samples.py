@@ -111,6 +111,10 @@ SAMPLES = [
         "control_budget_raise",
         '{"command": "budget_raise", "scope": "day", "usd": 5, "reason": "the release"}',
     ),
+    (
+        "control_budget_strike",
+        '{"command": "budget_strike", "id": "1234", "reason": "the price was in cents"}',
+    ),
     ("control_ack", '{"command": "ack"}'),
     ("control_reset", '{"command": "reset", "agent": "code", "episode": "e-1"}'),
     ("control_reload", '{"command": "reload"}'),

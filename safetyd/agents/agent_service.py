@@ -383,14 +383,20 @@ class AgentService:
 
         def made(state: EngineState, moment: Moment) -> Reported:
             notes[:] = _odd(agent, telemetry, state)
+            price = self._priced(agent, telemetry, state, moment)
+            stated = (
+                bool(host) and isinstance(telemetry, Outcome) and telemetry.cost_usd is not None
+            )
             return Reported(
                 at=moment.at,
                 t=moment.t,
                 agent=agent,
                 telemetry=telemetry,
                 keyless=keyless,
-                priced_nano=self._priced(agent, telemetry, state, moment, host),
+                # The cost that a coding agent states counts instead of the price.
+                priced_nano=None if stated else price,
                 host=host,
+                tokens_nano=price if stated else None,
             )
 
         def noted() -> None:
@@ -399,10 +405,10 @@ class AgentService:
         return EventEnvelope(made, noted)
 
     def _priced(
-        self, agent: str, telemetry: AnyTelemetry, state: EngineState, moment: Moment, host: str
+        self, agent: str, telemetry: AnyTelemetry, state: EngineState, moment: Moment
     ) -> int | None:
-        """Return the price of an outcome's tokens, or None if a coding agent stated the cost."""
-        if not isinstance(telemetry, Outcome) or (host and telemetry.cost_usd is not None):
+        """Return the price of an outcome's tokens, if it has any."""
+        if not isinstance(telemetry, Outcome):
             return None
         begun = state.actions.find(agent, telemetry.id)
         return self._settings.prices.of_outcome(telemetry, begun, moment.at)

@@ -175,4 +175,5 @@ def _settled(event: Reported, outcome: Outcome, action: Action) -> Settled:
         allowed_t=action.t if named else None,
         keyless=event.keyless,
         host=event.host,
+        tokens_nano=event.tokens_nano,
     )

@@ -33,6 +33,15 @@ class SenderLimits(msgspec.Struct, frozen=True, kw_only=True):
     known_agents: int = 0
     known_saved_s: float = 16.0  # burst of messages of such an agent
     known_bytes_saved: int = 8 * MIB  # burst of its bodies: the longest one
+    # A report is large if it is beyond this many times the price of its tokens, and not small.
+    price_factor: int = 10
+    small_report_usd: float = 1.0
+    money_share: float = 0.5  # of the daily budget, for costs that were not reserved
+    doubted_names: int = 64  # anonymous names a day that are paused for large reports
+    # Of the models and of the dependencies of a day, those that it was the first to use.
+    names: int = 250
+    anonymous_names: int = 125
+    night_share: float = 0.5  # of the urgent messages that one person gets during quiet hours
 
 
 AGENT_LIMITS: Final = SenderLimits()

@@ -1,13 +1,18 @@
-"""Raising a budget for the rest of the day."""
+"""Raising a budget for the rest of the day, and striking a reported cost."""
 
 from datetime import UTC, datetime, timedelta
 
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
-from safetyd.core.events.guard_events import BudgetRaised
+from safetyd.core.events.guard_events import BudgetRaised, CostStruck
 from safetyd.core.messages.money import nano, usd
 from safetyd.journal.mailbox import Carried, Plan
-from safetyd.operators.contract.guard_contract import BudgetLifted, RaiseCommand
+from safetyd.operators.contract.guard_contract import (
+    BudgetLifted,
+    RaiseCommand,
+    ReportStruck,
+    StrikeCommand,
+)
 from safetyd.operators.replies import Refusal, refused
 
 
@@ -29,6 +34,33 @@ def budget_raise(by: str, command: RaiseCommand) -> Plan[BudgetLifted | Refusal]
         used = usd(max(standing.account.used for standing in found))
         lifted = BudgetLifted(ok=True, limit=limit, used=used, until=_midnight(moment.at))
         return Carried((raised,), lifted)
+
+    return plan
+
+
+def budget_strike(by: str, command: StrikeCommand) -> Plan[ReportStruck | Refusal]:
+    def plan(state: EngineState, moment: Moment) -> Carried[ReportStruck | Refusal]:
+        reason = command.reason.strip()
+        if not reason:
+            return Carried((), refused("invalid", "striking a cost needs a reason"))
+        entry = state.guards.budget.large_reports().find(command.id)
+        if entry is None:
+            known = "`safetyd budgets` lists the large reports"
+            return Carried(
+                (), refused("not_found", f"no large report has the ID {command.id}; {known}")
+            )
+        struck = CostStruck(
+            at=moment.at,
+            t=moment.t,
+            agent=entry.agent,
+            id=entry.id,
+            usd=usd(entry.nano),
+            by=by,
+            reason=reason,
+        )
+        paused = bool(state.guards.pause.pauses(entry.agent))
+        reply = ReportStruck(ok=True, agent=entry.agent, usd=struck.usd, paused=paused)
+        return Carried((struck,), reply)
 
     return plan
 

@@ -25,14 +25,14 @@ from safetyd.core.guards.safe_mode import Exit
 from safetyd.core.messages.proposal import is_token
 from safetyd.core.reporting.blocked_attempts import ACK
 from safetyd.journal.mailbox import FAILED, Carried, Plan
-from safetyd.operators.budget_commands import budget_raise
+from safetyd.operators.budget_commands import budget_raise, budget_strike
 from safetyd.operators.contract.backup_contract import BackupMadeCommand
 from safetyd.operators.contract.grant_contract import (
     GrantCommand,
     RevokeCommand,
     SuggestionCommand,
 )
-from safetyd.operators.contract.guard_contract import RaiseCommand
+from safetyd.operators.contract.guard_contract import RaiseCommand, StrikeCommand
 from safetyd.operators.contract.hold_contract import (
     AckCommand,
     EnterCommand,
@@ -194,6 +194,7 @@ PLANS: Final[Handlers] = dict(
         plan(RevokeCommand, grant_revoke),
         plan(SuggestionCommand, suggestion_apply),
         plan(RaiseCommand, budget_raise),
+        plan(StrikeCommand, budget_strike),
         plan(AckCommand, ack),
         plan(ResetCommand, reset),
         plan(BackupMadeCommand, backup_made),

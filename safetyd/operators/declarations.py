@@ -73,6 +73,7 @@ COMMANDS: Final[tuple[type[Command[Done]], ...]] = (
     grant_contract.RevokeCommand,
     grant_contract.SuggestionCommand,
     guard_contract.RaiseCommand,
+    guard_contract.StrikeCommand,
     hold_contract.AckCommand,
     hold_contract.ResetCommand,
     hold_contract.ReloadCommand,

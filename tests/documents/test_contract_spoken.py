@@ -23,7 +23,12 @@ from tests.servers import until
 from tests.wire_samples import PROPOSAL, SAMPLES
 
 # What is asked about by an id, which only a daemon can give.
-ABOUT_ONE = {"query_request", "control_grant_add", "control_grant_revoke"}
+ABOUT_ONE = {
+    "query_request",
+    "control_grant_add",
+    "control_grant_revoke",
+    "control_budget_strike",
+}
 # What needs a project with a history; tests/journeys/test_version_history.py says it.
 ABOUT_COMMITS = {"query_commit", "control_rollback"}
 # Refused, because there is no other daemon and no suggestion.
@@ -141,6 +146,20 @@ async def test_messages_about_requests_match_their_schemas(lines: Lines):
     assert denied["results"][0]["code"] == "already_decided"
     assert claimed["granted"]
     assert [row["decision"] for row in past["history"]] == ["approved"]
+
+
+@pytest.mark.journey
+async def test_messages_about_a_large_report_match_their_schemas(lines: Lines):
+    agent, person = lines
+    tell = telling(person)
+
+    absurd = '{"type": "outcome", "ok": true, "cost_usd": 9e8}'
+    await answer(agent, "safety.v1.telemetry.pusher", absurd, "noted")
+    (large,) = (await tell({"command": "budgets"}, "query_budgets"))["large_reports"]
+    strike = {"command": "budget_strike", "id": large["id"], "reason": "made up"}
+    struck = await tell(strike, "control_budget_strike")
+
+    assert (struck["agent"], struck["usd"], struck["paused"]) == ("pusher", 9e8, True)
 
 
 # The helper of a desktop and the receiver of a webhook are the test.

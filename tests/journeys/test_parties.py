@@ -5,6 +5,9 @@ from typing import Any, Final
 import pytest
 
 from tests.conftest import UNLIMITED, RunningDaemon, StartDaemon
+from tests.hosts.recorded_telemetry import sent_now
+from tests.hosts.telemetry_sender import TelemetrySender
+from tests.journeys.agents import until
 from tests.journeys.keyed_callers import Caller, with_keys
 from tests.journeys.people import control, query
 
@@ -30,22 +33,21 @@ def test_costs_of_anonymous_agents_use_up_only_the_anonymous_share(
             assert anybody.reports(f"made-up-{number}", cost_usd=1e9)["ok"]
 
         assert code.proposes(**CALL)["decision"] == "allow"
-        refused = anybody.proposes("honest", **CALL)
-        assert (refused["decision"], refused["limit_id"]) == ("block", "budget.keyless")
-        assert anybody.proposes("honest")["decision"] == "allow"
-
-        assert budget(daemon, "day")["spent"] == 25
+        assert budget(daemon, "day")["spent"] == 12.5
+        assert anybody.proposes("honest", **CALL)["decision"] == "allow"
+        assert anybody.proposes("made-up-1", **CALL)["decision"] == "block"
 
         assert ops.reports(cost_usd=20)["ok"]
         assert ops.reports(cost_usd=1e9)["ok"]
-        assert budget(daemon, "day")["spent"] == 50
-        # Both shares are used up: free actions go on, and operators can raise the budget.
-        assert code.proposes(**CALL)["limit_id"] == "budget.day"
-        assert code.proposes()["decision"] == ops.proposes()["decision"] == "allow"
-        raised = daemon.safetyd("budgets", "raise", "day", "3", "--reason", "somebody lied")
-        assert "$53.00" in raised.stdout, raised.stderr
+        assert budget(daemon, "day")["spent"] == 25
+        assert ops.proposes()["cause"] == "paused"
         assert code.proposes(**CALL)["decision"] == "allow"
-        assert ops.proposes(**CALL)["limit_id"] == "budget.share:ops"
+        assert daemon.safetyd("unpause", "ops").returncode == 0
+        refused = ops.proposes(**CALL)
+        assert refused["limit_id"] == "budget.share:ops"
+        raised = daemon.safetyd("budgets", "raise", "agent:ops", "3", "--reason", "it was right")
+        assert "$28.00" in raised.stdout, raised.stderr
+        assert ops.proposes(**CALL)["decision"] == "allow"
 
 
 def test_failures_of_anonymous_agents_put_only_the_anonymous_pool_in_safe_mode(
@@ -134,3 +136,35 @@ def test_an_agent_that_fails_on_purpose_opens_the_breaker_only_for_itself(
         for caller in (bad, good, bad, good, bad):
             assert caller.fails(**DB)["decision"] == "allow"
         assert quiet.proposes(**DB)["limit_id"] == "breaker:db"
+
+
+def test_an_absurd_report_costs_others_nothing_and_is_struck(start_daemon: StartDaemon) -> None:
+    limits = "[budget]\nsession_usd = 0\nchain_usd = 0\n"
+    daemon = start_daemon(limits + '[hosts]\nunasked = "tell"\n')
+    with Caller(daemon) as anybody:
+        assert anybody.proposes("liar")["decision"] == "allow"
+        assert anybody.reports("liar", cost_usd=9e8)["ok"]
+        for sent in sent_now("claude-code-2.1.326"):
+            content = sent.content.replace(b"0.00014000000000000001", b"900000000.0")
+            TelemetrySender(daemon, "claude").send(sent.signal, content)
+        until(lambda: len(query(daemon, "budgets")["large_reports"]) == 2)
+
+        assert budget(daemon, "day")["spent"] == 25
+        assert anybody.proposes("honest", **CALL)["decision"] == "allow"
+        assert anybody.proposes("liar")["cause"] == "paused"
+        assert anybody.proposes("claude")["cause"] == "paused"
+
+        shown = daemon.safetyd("budgets").stdout
+        assert "budgets strike ID" in shown
+        assert daemon.safetyd("budgets", "strike", "0", "--reason", "a drill").returncode != 0
+        for row in query(daemon, "budgets")["large_reports"]:
+            assert row["id"] in shown
+            struck = daemon.safetyd("budgets", "strike", row["id"], "--reason", "a drill")
+            assert f"safetyd unpause {row['agent']}" in struck.stdout, struck.stderr
+        assert daemon.safetyd("unpause", "liar").returncode == 0
+        assert anybody.proposes("liar", **CALL)["decision"] == "allow"
+        left = budget(daemon, "day")["spent"]
+        assert left != 25
+    daemon.restart()
+    assert budget(daemon, "day")["spent"] == left
+    assert query(daemon, "budgets")["large_reports"] == []

@@ -11,7 +11,9 @@ from safetyd.operators.contract.guard_contract import (
     Budget,
     BudgetLifted,
     BudgetsAnswer,
+    LargeReported,
     MoneyAnswer,
+    ReportStruck,
     Spending,
 )
 
@@ -44,6 +46,14 @@ _SPENDING: Final[Columns[Spending]] = {
     "session": lambda row: row.session,
     "model": lambda row: row.model,
     "spent": lambda row: usd(row.spent),
+}
+_LARGE: Final[Columns[LargeReported]] = {
+    "large reports": lambda row: row.id,
+    "agent": lambda row: row.agent,
+    "date": lambda row: row.date.isoformat(),
+    "reports": lambda row: row.reports,
+    "reported": lambda row: usd(row.usd),
+    "counted for others": lambda row: usd(row.counted),
 }
 _TODAY: Final[Columns[Budget]] = {
     **_AMOUNTS,
@@ -90,10 +100,15 @@ def _of_limit(budget: Budget) -> str:
 
 
 def budgets(view: BudgetsAnswer) -> str:
-    """Return a table of budgets, and one of spending by agent, session and model."""
+    """Return tables of budgets, of spending by agent, session and model, and of large reports."""
     parts = [table(view.budgets, _BUDGETS)]
     if view.spending:
         parts.append(table(view.spending, _SPENDING))
+    if view.large_reports:
+        parts.append(table(view.large_reports, _LARGE))
+        parts.append(
+            "To take a report out of all accounts: `safetyd budgets strike ID --reason WHY`"
+        )
     return "\n\n".join((*parts, *left_out(view.left_out)))
 
 
@@ -102,6 +117,12 @@ def raised(scope: str, reply: BudgetLifted) -> str:
     if reply.used >= reply.limit:
         return f"{limit}, but it is STILL USED UP: {usd(reply.used)} is spent or reserved."
     return f"{limit}; {usd(reply.used)} of it is spent or reserved."
+
+
+def struck(reply: ReportStruck) -> str:
+    agent = plain(reply.agent)
+    said = f"{usd(reply.usd)} that {agent} reported counts in no account any more"
+    return f"{said}. {agent} is still paused: safetyd unpause {agent}" if reply.paused else said
 
 
 def spent(budget: Budget, *, near: bool = False) -> str:

@@ -24,6 +24,7 @@ from safetyd.operators.contract.guard_contract import (
     MoneyQuestion,
     RaiseCommand,
     RaisedScope,
+    StrikeCommand,
     TypesQuestion,
 )
 from safetyd.operators.contract.hold_contract import (
@@ -177,6 +178,7 @@ def budgets(location: Location, *, as_json: bool) -> None:
     For example:
       safetyd budgets
       safetyd budgets raise day 20 --reason "release day"
+      safetyd budgets strike 1234 --reason "the price was in cents"
     """
     if click.get_current_context().invoked_subcommand is None:
         echo(ask(location, BudgetsQuestion()), money_tables.budgets, as_json=as_json)
@@ -206,6 +208,22 @@ def budgets_raise(location: Location, scope: str, usd: float, reason: str, *, as
     reply = ask(location, command)
     click.echo(document(reply) if as_json else money_tables.raised(scope, reply))
     return BLOCKED if reply.used >= reply.limit else 0
+
+
+@budgets.command("strike", sends=StrikeCommand)
+@click.argument("report", metavar="ID", help="The ID of a large report.")
+@click.option("--reason", required=True, metavar="TEXT", help="Why, for the record.")
+@json_option
+@reaches_daemon
+def budgets_strike(location: Location, report: str, reason: str, *, as_json: bool) -> None:
+    """`safetyd budgets` lists large reports. The agent stays paused until you unpause it.
+
+    For example:
+      safetyd budgets strike 1234 --reason "the price was in cents"
+    """
+    echo(
+        ask(location, StrikeCommand(id=report, reason=reason)), money_tables.struck, as_json=as_json
+    )
 
 
 breakers = call_command("breakers", BreakersQuestion, guard_tables.breakers)

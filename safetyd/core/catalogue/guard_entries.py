@@ -27,7 +27,9 @@ SMS_AFTER_S: Final = 900.0
 OWN: Final = "safetyd"  # the value of `by` if safetyd itself acted
 
 _NO_HUMAN: Final = "anomaly.no_human"
-_DAILY: Final = frozenset({"day", "agent", "model", "keyless", "share"})  # reset at 00:00 UTC
+_DAILY: Final = frozenset(
+    {"day", "agent", "model", "keyless", "share", "kept"}
+)  # reset at 00:00 UTC
 _COOLS: Final = (
     "Before its cooldown is over (by default a minute) that also needs --force --reason WHY."
 )
@@ -106,6 +108,9 @@ def _moved(event: events.BreakerMoved) -> Facts:
 
 
 def _used(event: events.BudgetMarked) -> str:
+    if event.scope == "kept":
+        limit = f"{_usd(event.limit)}, and {_usd(event.spent + event.reserved)} is used"
+        return f"{event.agent} may use {limit}: the rest of the day is kept for other agents"
     named = f"{event.scope} budget {event.id}".rstrip()  # the implicit session has no name
     whose = f" of {event.agent}" if event.agent and event.scope != "agent" else ""
     used = f"{_usd(event.spent + event.reserved)} of {_usd(event.limit)} used"
@@ -153,6 +158,7 @@ def _raise(event: events.BudgetMarked) -> str:
     """Return how to raise a budget for the day, if that is possible."""
     name = {
         "day": "day",
+        "kept": "day",
         "keyless": "keyless",
         "agent": f"agent:{event.agent}",
         "share": f"agent:{event.agent}",
@@ -173,6 +179,27 @@ def _consequence(event: events.BudgetMarked) -> str:
         return blocked
     total = _usd(event.spent + event.reserved + event.estimate)
     return f"About {_usd(event.estimate)} more was refused: that makes {total}. {blocked}"
+
+
+def report_key(agent: str, id_: str) -> str:
+    return f"large_report {agent} {id_}"
+
+
+def _large_report(event: events.LargeReport) -> Alert:
+    left = f"more than the {_usd(event.share_usd)} left of its share"
+    if event.why == "price":
+        left = f"more than its tokens explain, which cost {_usd(event.tokens_usd or 0.0)}"
+    counts = f"For other agents, {_usd(event.counted_usd)} of it counts in the daily budget."
+    return Alert(
+        key=report_key(event.agent, event.id),
+        urgency="high",
+        kinds=MAIL_AND_CHAT,
+        title=f"LARGE REPORT: {event.agent} reported {_usd(event.usd)}",
+        text=f"That is {left}. {event.agent} is paused. {counts}\n"
+        f"If it is wrong: safetyd budgets strike {event.id} --reason WHY\n"
+        f"To let the agent continue: safetyd unpause {event.agent}",
+        agent=event.agent,
+    )
 
 
 def _anomaly(event: events.AnomalyFound) -> Alert | None:
@@ -320,6 +347,20 @@ ENTRIES: Final = (
         events.BudgetRaised,
         notice=Notice("BUDGET_RAISED", "low", "{by} raised the {scope} budget {id} by ${usd:.2f}"),
         facts="scope id usd by",
+    ),
+    Entry(
+        events.LargeReport,
+        notice=Notice("LARGE_REPORT", "high", "{agent} reported ${usd:.2f}, and is paused"),
+        reason="",
+        facts="id usd counted_usd why",
+        alert=_large_report,
+        follows=True,
+    ),
+    Entry(
+        events.CostStruck,
+        notice=Notice("COST_STRUCK", "low", "{by} struck ${usd:.2f} that {agent} reported"),
+        facts="id usd by",
+        ends=lambda event: (report_key(event.agent, event.id),),
     ),
     Entry(
         events.AnomalyFound,

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from safetyd.core.daily_report.day_numbers import BudgetUse, DayNumbers, count
 from safetyd.core.daily_report.recent_entries import RecentEntries
 from safetyd.core.events.decision_events import Decided, Overdue, Settled
-from safetyd.core.events.guard_events import BudgetMarked, BudgetRaised
+from safetyd.core.events.guard_events import BudgetMarked, BudgetRaised, CostStruck
 from safetyd.core.guards.budget.accounts import Payer
 from safetyd.core.guards.budget.balances import NO_SHARES, Shares
 from safetyd.core.guards.budget.budget import BudgetConfig
@@ -46,6 +46,7 @@ class MoneyUsed:
     def allowed(self, event: Decided, at: datetime, day: DayNumbers) -> int:
         """Reserve money for an action. Return the cost of an earlier action with the same id."""
         self._hear(event, at)
+        self._ledger.see(event.agent, event.t, keyless=event.keyless)
         before = self._used_up(event.agent, event.id, at, day)
         expected, price = self._expected(event)
         action = ExpectedAction(event.proposal.confidence, price)
@@ -77,11 +78,8 @@ class MoneyUsed:
         price = action.price if action else 0
         cost, price = costs(event, held.nano if held else 0, price)
         day.bought_nano += price
-        if held is None:
-            payer = Payer(event.agent, keyless=event.keyless)
-            self._ledger.spend_unreserved(payer, cost, event.t, shares)
-        else:
-            self._ledger.spend(held, cost, shares)
+        payer = Payer(event.agent, keyless=event.keyless)
+        self._ledger.settle(event, payer, held, cost, shares)
         day.cost_nano += cost
         self._note(event.at, day)
         return cost, action
@@ -93,6 +91,11 @@ class MoneyUsed:
     def raised(self, event: BudgetRaised, day: DayNumbers) -> None:
         self._ledger.begin(event.at.toordinal())
         self._ledger.lift(event.scope, event.id, nano(event.usd))
+        self._note(event.at, day)
+
+    def struck(self, event: CostStruck, day: DayNumbers) -> None:
+        self._ledger.strike(event.id)
+        day.cost_nano = max(day.cost_nano - nano(event.usd), 0)
         self._note(event.at, day)
 
     def marked(self, event: BudgetMarked, day: DayNumbers) -> None:
@@ -119,15 +122,15 @@ class MoneyUsed:
             self._with_key.put(event.agent, None, at)
 
     def _shares(self, at: datetime, *, keyless: bool) -> Shares:
-        """Return the limit for one agent or the anonymous pool, if another agent has a key."""
-        if self._with_key.count(at) <= (not keyless):
-            return NO_SHARES
-        return nano(self._config.day_usd * self._config.party_share), 0
+        """Return the share of an agent, or of the anonymous pool if another agent has a key."""
+        of_day = nano(self._config.day_usd * self._config.party_share)
+        pooled = keyless and bool(self._with_key.count(at))
+        return Shares(of_day, kept=nano(self._config.day_usd) - of_day, pooled=pooled)
 
     def _note(self, at: datetime, day: DayNumbers) -> None:
         """Record the use of the UTC day's budget, if it has a limit and was used or raised."""
         limit = nano(self._config.day_usd)
         total = self._ledger.balances.day(at.toordinal()).total
-        if limit and (total.spent or total.raised):
-            today: date = self._ledger.balances.date(at.toordinal())
+        today: date = self._ledger.balances.date(at.toordinal())
+        if limit and (total.spent or total.raised or today.isoformat() in day.budgets):
             day.budgets[today.isoformat()] = BudgetUse(total.spent, limit + total.raised)

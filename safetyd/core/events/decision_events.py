@@ -123,6 +123,8 @@ class Reported(Event, kw_only=True, omit_defaults=True, tag="reported"):
     keyless: bool = False
     priced_nano: int | None = None  # The price of an outcome's tokens, in nano-dollars.
     host: str = ""  # The coding agent whose hook reported it.
+    # The price of its tokens if a coding agent stated the cost, which then counts instead.
+    tokens_nano: int | None = None
 
 
 class SessionClosed(Event, kw_only=True, tag="session_closed"):
@@ -165,6 +167,8 @@ class Settled(Event, kw_only=True, omit_defaults=True, tag="settled"):
     allowed_t: float | None = None
     keyless: bool = False
     host: str = ""  # The coding agent whose hook reported it.
+    # The price of its tokens if a coding agent stated the cost, which then counts instead.
+    tokens_nano: int | None = None
 
 
 class Overdue(Event, kw_only=True, tag="overdue"):

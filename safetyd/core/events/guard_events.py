@@ -4,7 +4,7 @@ from typing import Literal
 
 from safetyd.core.events.event import Event, Level
 
-PauseSource = Literal["operator", "anomaly", "budget", "rollback"]
+PauseSource = Literal["operator", "anomaly", "budget", "rollback", "report"]
 
 
 class NameForgotten(Event, kw_only=True, tag="name_forgotten"):
@@ -123,6 +123,31 @@ class BudgetRaised(Event, kw_only=True, omit_defaults=True, tag="budget_raised")
     by: str
     reason: str
     id: str = ""  # The name of the agent or model.
+
+
+class LargeReport(Event, kw_only=True, omit_defaults=True, tag="large_report"):
+    """An agent reported a cost that is beyond the price of its tokens, or beyond its share.
+
+    The cost counts in full for this agent, and for others only up to `counted_usd`.
+    """
+
+    agent: str
+    id: str  # for `safetyd budgets strike`; further large reports of the day are added to it
+    usd: float  # beyond what was reserved
+    counted_usd: float  # how much of it counts for other agents
+    why: Literal["price", "share"]  # it is beyond the price of its tokens, or beyond the share
+    tokens_usd: float | None = None  # the price of its tokens
+    share_usd: float = 0.0  # what was left of the agent's share
+
+
+class CostStruck(Event, kw_only=True, omit_defaults=True, tag="cost_struck"):
+    """An operator struck the large reports of an agent out of all accounts."""
+
+    agent: str
+    id: str  # of the first large report
+    usd: float
+    by: str
+    reason: str
 
 
 class AnomalyFound(Event, kw_only=True, omit_defaults=True, tag="anomaly_found"):

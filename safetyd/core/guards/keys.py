@@ -18,9 +18,9 @@ from safetyd.core.events.daemon_events import KeysChanged
 from safetyd.core.events.decision_events import Decided, Proposed, Reported, Settled
 from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.guard_events import Forgotten, NameForgotten, Resumed, Stopped
-from safetyd.core.guards.known_words import MAX_COMMON, Vocabulary
+from safetyd.core.guards.known_words import MAX_COMMON, MAX_KEYLESS, Vocabulary
 from safetyd.core.messages.telemetry import EpisodeEnded, Heartbeat, Outcome, SessionEnded
-from safetyd.core.messages.verdict import ALLOW, ALLOWED, ASK, Severity, Verdict
+from safetyd.core.messages.verdict import ALLOW, ALLOWED, ASK, BLOCK, Severity, Verdict
 from safetyd.core.sessions import MAX_SESSIONS, Sessions
 
 # When each kind of name expires.
@@ -33,6 +33,11 @@ _ENDS: Final = {
     "dependency": "has not been used for a day",
 }
 _COMMON: Final = frozenset({"model", "dependency"})
+# Who reached a limit on names that agents share, if it is not one agent.
+_TOGETHER: Final = {
+    MAX_COMMON: "All agents together",
+    MAX_KEYLESS: "All anonymous agents together",
+}
 
 
 class Ties(NamedTuple):
@@ -173,7 +178,13 @@ class KeysGuard(Guard):
         if not event.verdicts or not event.stranger:
             forgotten = self._make_room(event)
             self._count(self._heard(event.agent, event.t, keyless=event.keyless), event)
-            self._state.words.take(event.agent, event.proposal, event.t, keyless=event.keyless)
+            self._state.words.take(
+                event.agent,
+                event.proposal,
+                event.t,
+                keyless=event.keyless,
+                blocked=event.decision is BLOCK,
+            )
             return forgotten
         if event.agent in self._state.agents:
             self._count(self._heard(event.agent, event.t, keyless=event.keyless), event)
@@ -253,9 +264,7 @@ def _one_word_too_many(agent: str, full: dict[str, int]) -> Verdict:
     kind, *others = full
     common = kind in _COMMON
     plural = "dependencies" if kind == "dependency" else f"{kind}s"
-    who = agent
-    if common:
-        who = "All agents together" if full[kind] == MAX_COMMON else "All anonymous agents together"
+    who = _TOGETHER.get(full[kind], agent) if common else agent
     limit = f"the limit of {full[kind]} {plural}"
     return Verdict(
         "keys",
@@ -264,6 +273,6 @@ def _one_word_too_many(agent: str, full: dict[str, int]) -> Verdict:
         f"{who} reached {limit}. Use an existing {kind}",
         cause="rate_limit",
         also=tuple(f"keys.{other}" for other in others),
-        limit_id=f"keys.{kind}" if common else f"keys.{kind}:{agent}",
+        limit_id=f"keys.{kind}:{agent}" if who == agent else f"keys.{kind}",
         remedy=f"with an existing {kind}, or when one {_ENDS[kind]}",
     )

@@ -3,18 +3,22 @@
 Each is stored with the time of its last use, to the minute. A name is forgotten only to make room
 for a new one, and only after a day without use, so that no limit is reset early.
 
-Models and dependencies are shared by all agents. Anonymous agents, which can invent names, may add
-only half of the names, so there is always room for names of agents with keys.
+Models and dependencies are shared by all agents, but each agent may add only a part of them.
+Anonymous agents, which can invent names, may add only half of the names, so there is always room
+for names of agents with keys. A blocked proposal adds none.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from safetyd.core.events.decision_events import Settled
 from safetyd.core.messages.proposal import Proposal
 from safetyd.core.messages.telemetry import Outcome
+from safetyd.core.sender_limits import SenderLimits
 
 MAX_WORDS: Final = 64  # per agent: this many chains, episodes and tasks each
 MAX_COMMON: Final = 1000  # for all agents: this many models and dependencies each
@@ -23,7 +27,10 @@ REFRESH_S: Final = 60.0
 # A stored time may be REFRESH_S too old, but a name must be known for a whole day.
 FORGET_S: Final = 86_400.0 + REFRESH_S
 
+_LIMITS: Final = SenderLimits()
+
 Heard = dict[str, float]  # last use of each name, oldest first
+NOBODY: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class Words(msgspec.Struct, gc=False, omit_defaults=True):
@@ -54,38 +61,56 @@ NO_WORDS: Final = Words()
 
 
 class Common(NamedTuple):
-    """Shared names of one kind: those used with keys, and those used only anonymously."""
+    """Shared names of one kind: those used with keys, and those used only anonymously.
+
+    `added_by` maps a name to the agent that was the first to use it.
+    """
 
     keyed: Heard
     keyless: Heard
+    added_by: Mapping[str, str]
 
     def knows(self, word: str) -> bool:
         return word in self.keyed or word in self.keyless
 
-    def fits(self, word: str, t: float, *, keyless: bool) -> bool:
+    def fits(self, word: str, agent: str, t: float, *, keyless: bool) -> bool:
         """Return whether a name is known or may be added."""
-        if self.knows(word):
-            return True
-        if keyless and len(self.keyless) >= MAX_KEYLESS:
-            return _is_stale(self.keyless, t)
-        room = len(self.keyed) + len(self.keyless) < MAX_COMMON
-        return room or _is_stale(self.keyed, t) or _is_stale(self.keyless, t)
+        return self.knows(word) or self.limit(agent, t, keyless=keyless) is None
 
-    def hear(self, word: str, t: float, *, keyless: bool) -> None:
-        """Add a name or refresh it. A name used with a key no longer counts as anonymous."""
+    def limit(self, agent: str, t: float, *, keyless: bool) -> int | None:
+        """Return the limit that an agent's next new name would exceed, if any."""
+        part = _LIMITS.anonymous_names if keyless else _LIMITS.names
+        if self._added(agent, t) >= part:
+            return part
+        if keyless and len(self.keyless) >= MAX_KEYLESS:
+            return None if _is_stale(self.keyless, t) else MAX_KEYLESS
+        room = len(self.keyed) + len(self.keyless) < MAX_COMMON
+        return (
+            None if room or _is_stale(self.keyed, t) or _is_stale(self.keyless, t) else MAX_COMMON
+        )
+
+    def hear(self, word: str, agent: str, t: float, *, keyless: bool) -> bool:
+        """Add a name or refresh it. Return True if it was added.
+
+        A name used with a key no longer counts as anonymous.
+        """
         if word in self.keyed:
             _refresh(self.keyed, word, t)
         elif word in self.keyless and keyless:
             _refresh(self.keyless, word, t)
-        elif self.fits(word, t, keyless=keyless):
+        elif self.fits(word, agent, t, keyless=keyless):
             self.keyless.pop(word, None)
             _forget(self.keyed, t)
             _forget(self.keyless, t)
             (self.keyless if keyless else self.keyed)[word] = t
+            return True
+        return False
 
-    def most(self, *, keyless: bool) -> int:
-        """Return the limit that was reached."""
-        return MAX_KEYLESS if keyless and len(self.keyless) >= MAX_KEYLESS else MAX_COMMON
+    def _added(self, agent: str, t: float) -> int:
+        """Return how many names an agent added that must not be forgotten yet."""
+        since = t - FORGET_S
+        mine = (word for word, who in self.added_by.items() if who == agent)
+        return sum(self.keyed.get(word, self.keyless.get(word, since)) > since for word in mine)
 
 
 class Vocabulary(msgspec.Struct):
@@ -96,14 +121,18 @@ class Vocabulary(msgspec.Struct):
     dependencies: Heard = {}
     keyless_models: Heard = {}
     keyless_dependencies: Heard = {}
+    # Who added a model or a dependency; unset until somebody does, and in older checkpoints.
+    added_by: dict[str, dict[str, str]] | UnsetType = UNSET
 
     @property
     def _models(self) -> Common:
-        return Common(self.models, self.keyless_models)
+        added_by = NOBODY if self.added_by is UNSET else self.added_by.get("model", NOBODY)
+        return Common(self.models, self.keyless_models, added_by)
 
     @property
     def _dependencies(self) -> Common:
-        return Common(self.dependencies, self.keyless_dependencies)
+        added_by = NOBODY if self.added_by is UNSET else self.added_by.get("dependency", NOBODY)
+        return Common(self.dependencies, self.keyless_dependencies, added_by)
 
     def of(self, agent: str) -> Words:
         """Return the names of an agent."""
@@ -137,15 +166,22 @@ class Vocabulary(msgspec.Struct):
             ("model", said.model, self._models),
             ("dependency", said.dependency, self._dependencies),
         ):
-            if word is not None and not common.fits(word, t, keyless=keyless):
-                yield kind, common.most(keyless=keyless)
+            if word is None or common.knows(word):
+                continue
+            if (limit := common.limit(agent, t, keyless=keyless)) is not None:
+                yield kind, limit
 
-    def take(self, agent: str, said: Proposal, t: float, *, keyless: bool) -> None:
-        """Remember the names in a proposal."""
+    def take(
+        self, agent: str, said: Proposal, t: float, *, keyless: bool, blocked: bool = False
+    ) -> None:
+        """Remember the names in a proposal. If it was `blocked`, only those of its agent."""
         chain, episode = said.chain, said.episode
         if said.model is said.dependency is said.task is chain is episode is None:
             return
-        self.take_outcome(agent, said, t, keyless=keyless)
+        if blocked:
+            self._take_task(agent, said, t)
+        else:
+            self.take_outcome(agent, said, t, keyless=keyless)
         if chain is not None:
             hear(self._mine(agent).chains, chain, MAX_WORDS, t)
         if episode is not None:
@@ -155,10 +191,23 @@ class Vocabulary(msgspec.Struct):
         self, agent: str, said: Proposal | Outcome, t: float, *, keyless: bool
     ) -> None:
         """Remember the names that proposals and outcomes have in common, up to the limits."""
-        if said.model is not None:
-            self._models.hear(said.model, t, keyless=keyless)
-        if said.dependency is not None:
-            self._dependencies.hear(said.dependency, t, keyless=keyless)
+        model, dependency = said.model, said.dependency
+        if model is not None and self._models.hear(model, agent, t, keyless=keyless):
+            self._added("model", self._models, model, agent)
+        if dependency is not None and self._dependencies.hear(
+            dependency, agent, t, keyless=keyless
+        ):
+            self._added("dependency", self._dependencies, dependency, agent)
+        self._take_task(agent, said, t)
+
+    def _added(self, kind: str, common: Common, word: str, agent: str) -> None:
+        """Record who added a name, and forget this of names that are gone."""
+        if self.added_by is UNSET:
+            self.added_by = {}
+        known = {name: who for name, who in common.added_by.items() if common.knows(name)}
+        self.added_by[kind] = {**known, word: agent}
+
+    def _take_task(self, agent: str, said: Proposal | Outcome, t: float) -> None:
         if said.task is not None:
             hear(self._mine(agent).tasks, said.task, MAX_WORDS, t)
 

@@ -28,9 +28,11 @@ from safetyd.core.outbox.duty import Duty
 from safetyd.core.outbox.item_facts import Keyless, rank
 from safetyd.core.outbox.pace import WAITING, Pace
 from safetyd.core.recipients import QuietHours, TellingConfig
+from safetyd.core.sender_limits import SenderLimits
 
 _ASKS: Final[frozenset[ItemKind]] = frozenset({"request", "reminder", "last_call"})
 _TICK: Final = timedelta(seconds=5)  # more than between two ticks
+_LIMITS: Final = SenderLimits()
 _NEVER: Final = QuietHours(start="00:00", end="00:00")
 
 
@@ -128,8 +130,10 @@ class Slots:
         mine = self._limits.woken(party_of(recipient, party), until)
         if party == ANONYMOUS:
             return mine < 1  # it does not count for other parties
-        # One message is left for other parties.
-        return self._limits.woken(recipient, until) < most and mine < max(1, most - 1)
+        if mine >= max(1, int(most * _LIMITS.night_share)):
+            return False
+        # The last message is left for a party without any. Alerts do not count.
+        return self._limits.woken(recipient, until) < most - bool(mine)
 
     def _last_at_night(self, recipient: str, at: datetime) -> datetime | None:
         """Return when quiet hours end, if the next urgent message is the last one until then."""

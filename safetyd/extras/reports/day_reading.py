@@ -49,6 +49,7 @@ _FAR: Final = _tags(
     "cancelled",
     "claimed",
     "configured",
+    "cost_struck",
     "expired",
     "forgotten",
     "paused",

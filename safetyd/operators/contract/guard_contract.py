@@ -1,6 +1,6 @@
 """Queries about guards: budgets, breakers, limits, spending, anomalies and action types."""
 
-from datetime import datetime
+from datetime import date, datetime
 from typing import Annotated, Literal
 
 import msgspec
@@ -40,12 +40,24 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
     spent: float
 
 
+class LargeReported(msgspec.Struct, frozen=True, kw_only=True):
+    """The large reports of one agent on one day. `counted` is what counts for other agents."""
+
+    id: str
+    agent: str
+    date: date
+    reports: int
+    usd: float
+    counted: float
+
+
 class BudgetsAnswer(Done, frozen=True, kw_only=True):
     """Budgets, most used first. `left_out` is how many did not fit."""
 
     budgets: tuple[Budget, ...]
     spending: tuple[Spending, ...]
     left_out: int
+    large_reports: tuple[LargeReported, ...] = ()  # `budget_strike` takes them out of all accounts
 
 
 class BudgetsQuestion(Question[BudgetsAnswer], frozen=True, tag="budgets"):
@@ -108,6 +120,24 @@ class RaiseCommand(Command[BudgetLifted], frozen=True, kw_only=True, tag="budget
     scope: RaisedScope
     name: Annotated[str, Meta(max_length=128)] = ""
     usd: Annotated[float, Meta(gt=0, le=MAX_USD)]
+    reason: Annotated[str, Meta(max_length=2000)]
+
+
+class ReportStruck(Done, frozen=True, kw_only=True):
+    """The agent, what it had reported, and whether it is still paused."""
+
+    agent: str
+    usd: float
+    paused: bool
+
+
+class StrikeCommand(Command[ReportStruck], frozen=True, kw_only=True, tag="budget_strike"):
+    """Strike a large reported cost out of all accounts; a reason is required.
+
+    `id` is that of an entry of `large_reports` in the answer of `budgets`.
+    """
+
+    id: Annotated[str, Meta(max_length=128)]
     reason: Annotated[str, Meta(max_length=2000)]
 
 

@@ -4,17 +4,20 @@ import heapq
 import json
 import re
 from collections.abc import Mapping, Sequence
+from datetime import date
 from typing import Final
 
 from safetyd.core.action_types import Kind, Kinds
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
 from safetyd.core.guards.budget.limits import PendingSums, Spend, Standing
+from safetyd.core.guards.budget.reported_costs import LargeReports
 from safetyd.core.messages.money import usd
 from safetyd.core.similar_types import like
 from safetyd.operators.contract.guard_contract import (
     Budget,
     BudgetsAnswer,
+    LargeReported,
     Spending,
     TypeKnown,
     TypesAnswer,
@@ -40,11 +43,14 @@ def budgets(state: EngineState, moment: Moment) -> BudgetsAnswer:
     spending = list(state.guards.budget.spending())
     most_used = heapq.nlargest(MAX_ROWS, standings, key=lambda s: s.account.used)
     dearest = heapq.nlargest(MAX_ROWS, spending, key=lambda spend: spend.spent)
-    half = PAGE_BYTES // 2
-    rows = fitting((budget(one, pending) for one in most_used), half)
-    spent = fitting(map(_spending, dearest), half)
-    left_out = len(standings) + len(spending) - len(rows) - len(spent)
-    return BudgetsAnswer(ok=True, budgets=rows, spending=spent, left_out=left_out)
+    rows = fitting((budget(one, pending) for one in most_used), PAGE_BYTES // 2)
+    spent = fitting(map(_spending, dearest), PAGE_BYTES // 4)
+    found = sorted(state.guards.budget.large_reports(), key=lambda each: each.day, reverse=True)
+    large = fitting(map(_large, found), PAGE_BYTES // 4)
+    left_out = len(standings) + len(spending) + len(found) - len(rows) - len(spent) - len(large)
+    return BudgetsAnswer(
+        ok=True, budgets=rows, spending=spent, left_out=left_out, large_reports=large
+    )
 
 
 def pending_costs(state: EngineState, agent: str | None = None) -> PendingSums:
@@ -75,6 +81,17 @@ def keyless_budget(state: EngineState, moment: Moment, pending: PendingSums) -> 
 def _spending(spend: Spend) -> Spending:
     return Spending(
         agent=spend.agent, session=spend.session, model=spend.model, spent=usd(spend.spent)
+    )
+
+
+def _large(entry: LargeReports) -> LargeReported:
+    return LargeReported(
+        id=entry.id,
+        agent=entry.agent,
+        date=date.fromordinal(entry.day),
+        reports=entry.count,
+        usd=usd(entry.nano),
+        counted=usd(entry.common),
     )
 
 

@@ -12,7 +12,7 @@ from safetyd.core.engine.engine import Engine
 from safetyd.core.engine.journal_lines import decode
 from safetyd.core.events.decision_events import Reported
 from safetyd.core.events.event import Moment
-from safetyd.core.events.guard_events import BudgetRaised
+from safetyd.core.events.guard_events import BudgetRaised, CostStruck
 from safetyd.core.events.request_events import Claimed
 from safetyd.core.guards.budget.budget import BudgetConfig
 from safetyd.core.messages.telemetry import Outcome
@@ -108,7 +108,9 @@ def test_what_a_party_reports_beyond_its_share_is_a_cost_and_not_of_the_budget()
     told = Outcome(id="p2", ok=True, cost_usd=50.0)
     story.happen(Reported, agent="made-up", telemetry=told, keyless=True)
 
-    assert reported(story) == known(story.engine, story.now) == BudgetUse(5 * DOLLAR, 10 * DOLLAR)
+    # One dollar was reserved, and half of the pool's share is for what is only said.
+    used = BudgetUse(7 * DOLLAR // 2, 10 * DOLLAR)
+    assert reported(story) == known(story.engine, story.now) == used
     assert cost(story) == 50 * DOLLAR
 
 
@@ -136,6 +138,18 @@ def test_an_approval_that_was_used_counts_no_more_when_it_is_claimed() -> None:
 
     (day,) = folded(story).days.values()
     assert day.approved == 1
+
+
+def test_a_struck_report_is_no_cost_of_the_day() -> None:
+    story = RecordedStory(TEN)
+    story.happen(Reported, agent="code", telemetry=Outcome(ok=True, cost_usd=9e8))
+    assert reported(story) == known(story.engine, story.now) == BudgetUse(5 * DOLLAR, 10 * DOLLAR)
+    [entry] = story.engine.guards.budget.large_reports()
+
+    story.happen(CostStruck, agent="code", id=entry.id, usd=9e8, by="alice", reason="made up")
+
+    assert reported(story) == known(story.engine, story.now) == BudgetUse(0, 10 * DOLLAR)
+    assert cost(story) == 0
 
 
 @pytest.mark.parametrize(("again", "decision"), [("llm_call", ALLOW), ("push", ASK)])

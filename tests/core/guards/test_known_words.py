@@ -5,7 +5,7 @@ import pytest
 
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.decision_events import Settled
-from safetyd.core.events.guard_events import Forgotten
+from safetyd.core.events.guard_events import Forgotten, Paused
 from safetyd.core.guards.known_words import (
     FORGET_S,
     MAX_COMMON,
@@ -87,20 +87,52 @@ def test_names_without_a_key_have_half_of_the_words_that_are_everybodys(
 def test_a_made_up_word_that_an_agent_with_a_key_uses_makes_room_for_another() -> None:
     words = Vocabulary()
     for n in range(MAX_KEYLESS):
-        words.take("k0", Proposal(type="x", model=f"w{n}"), n, keyless=True)
+        words.take(f"k{n % 4}", Proposal(type="x", model=f"w{n}"), n, keyless=True)
     one_more = Proposal(type="x", model="one more")
-    assert dict(words.too_many("k0", one_more, 501, keyless=True)) == {"model": MAX_KEYLESS}
+    assert dict(words.too_many("k9", one_more, 501, keyless=True)) == {"model": MAX_KEYLESS}
 
     words.take("code", Proposal(type="x", model="w0"), 502, keyless=False)
 
-    assert dict(words.too_many("k0", one_more, 503, keyless=True)) == {}
+    assert dict(words.too_many("k9", one_more, 503, keyless=True)) == {}
     assert words.knows("k0", Proposal(type="x", model="w0"))
+
+
+@pytest.mark.parametrize("kind", ["model", "dependency"])
+def test_what_a_paused_agent_proposes_takes_no_place(kind: str) -> None:
+    engine = Engine(Policy())
+    play(engine, Paused(at=at(0), t=0, agent="code", source="operator", by="alice"))
+    for n in range(MAX_COMMON + 40):
+        assert not names(engine, n, **{kind: f"w{n}"}).allowed
+
+    assert names(engine, 1100, "ops", **{kind: "new"}).allowed
+
+
+@pytest.mark.parametrize(("keyless", "part"), [(False, 250), (True, 125)], ids=["key", "anonymous"])
+@pytest.mark.parametrize(("kind", "plural"), [("model", "models"), ("dependency", "dependencies")])
+def test_each_agent_has_its_own_part_of_the_places(
+    kind: str, plural: str, part: int, *, keyless: bool
+) -> None:
+    engine = Engine(Policy())
+    for n in range(part):
+        said: dict[str, Any] = {kind: f"w{n}", "text": f"page {n}"}
+        assert ask(engine, propose(n, "code", f"p{n}", keyless=keyless, **said)).allowed
+
+    one_more: dict[str, Any] = {kind: "one more", "text": "x"}
+    decision = ask(engine, propose(600, "code", "q1", keyless=keyless, **one_more))
+
+    assert (decision.triggered_rules, decision.limit_id) == ((f"keys.{kind}",), f"keys.{kind}:code")
+    assert f"code reached the limit of {part} {plural}" in decision.reason
+    assert ask(engine, propose(601, "ops", "q2", keyless=keyless, **one_more)).allowed
+    again: dict[str, Any] = {kind: "one more", "text": "y"}
+    assert ask(engine, propose(602, "code", "q3", keyless=keyless, **again)).allowed
+    later: dict[str, Any] = {kind: "tomorrow", "text": "z"}
+    assert ask(engine, propose(600 + FORGET_S, "code", "q4", keyless=keyless, **later)).allowed
 
 
 def test_words_of_agents_with_keys_may_fill_all_places() -> None:
     words = Vocabulary()
     for n in range(MAX_COMMON):
-        words.take("code", Proposal(type="x", model=f"w{n}"), n, keyless=False)
+        words.take(f"a{n % 4}", Proposal(type="x", model=f"w{n}"), n, keyless=False)
     one_more = Proposal(type="x", model="one more")
 
     assert dict(words.too_many("k0", one_more, 1000, keyless=True)) == {"model": MAX_COMMON}
@@ -305,7 +337,7 @@ def test_an_outcome_counts_without_the_words_that_are_one_too_many() -> None:
     engine = Engine(Policy())
     for n in range(MAX_WORDS):
         names(engine, n, session=f"s{n}", task=f"t{n}")
-    for n in range(MAX_COMMON):
+    for n in range(250):
         play(engine, report(100, Outcome(ok=True, model=f"m{n}", dependency=f"d{n}")))
     told = Outcome(ok=True, session="s", task="t", model="m", dependency="d", cost_usd=2)
 

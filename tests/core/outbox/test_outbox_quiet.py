@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from safetyd.core.events.guard_events import Stopped
+from safetyd.core.events.guard_events import AnomalyFound, Stopped
 from safetyd.core.events.notification_events import Due, Item
 from safetyd.core.recipients import Recipient
 from safetyd.core.rota import RotaPolicy, WeeklyShift
@@ -288,6 +288,25 @@ def test_who_is_on_call_is_woken_more_often() -> None:
 
 def test_an_agent_that_asks_all_night_leaves_the_others_their_turn() -> None:
     assert woken(OutboxStory(), ["code", "code", "code", "ops"]) == [True, False, False, True]
+
+
+def test_an_agent_has_half_of_a_night_and_the_last_message_is_for_one_that_had_none() -> None:
+    rota = RotaPolicy(shifts=(WeeklyShift(who="alice"),))
+    agents = ["code", "code", "code", "ops", "ops", "web", "new"]
+
+    heard = woken(OutboxStory(rota=rota), agents)
+
+    assert heard == [True, True, False, True, False, True, False]
+
+
+def test_an_alert_comes_at_night_whatever_agents_have_asked() -> None:
+    rota = RotaPolicy(shifts=(WeeklyShift(who="alice"),))
+    story = OutboxStory(rota=rota)
+    woken(story, [f"agent-{n}" for n in range(6)])
+
+    t = NIGHT + 2 * HOUR
+    found = AnomalyFound(at=at(t), t=t, rule="x", severity="high", message="m", agent="agent-0")
+    assert [due.urgency for due in story.dues(found)] == ["high"]
 
 
 def test_agents_without_a_key_wake_somebody_as_one() -> None:

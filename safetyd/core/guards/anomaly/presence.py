@@ -8,6 +8,7 @@ from msgspec import Meta
 from safetyd.core.events.event import Event
 from safetyd.core.events.guard_events import (
     BudgetRaised,
+    CostStruck,
     Forgotten,
     Paused,
     PersonSeen,
@@ -82,4 +83,4 @@ def by_a_person(event: Event) -> bool:
         return event.source == "operator"
     if isinstance(event, Resumed | Unpaused | SafeModeEntered | SafeModeExited | Forgotten):
         return event.by not in _MACHINES
-    return isinstance(event, PersonSeen | BudgetRaised)
+    return isinstance(event, PersonSeen | BudgetRaised | CostStruck)

@@ -17,6 +17,9 @@ MAX_MODELS: Final = 1000
 MAX_LINES: Final = 256  # entries of `AccountBooks.lines` per agent
 FORGET_CHAIN_S: Final = 86_400.0
 
+CLAIMED: Final = "*claimed"  # the party whose part has what all agents claim together
+CLAIMED_KEYLESS: Final = "*claimed keyless"  # the same for anonymous agents
+
 _SHARED: Final = ""
 
 
@@ -29,6 +32,7 @@ class Account(msgspec.Struct, gc=False, omit_defaults=True):
     heard_t: float = 0.0
     warned_nano: int = 0  # the highest limit that a warning was sent for
     exceeded_nano: int = 0  # the highest limit that was reported as used up
+    project_limit: int | None = None  # the limit of its last proposal, if a project sets it
 
     @property
     def used(self) -> int:
@@ -41,7 +45,10 @@ class Account(msgspec.Struct, gc=False, omit_defaults=True):
 
     def fits(self, limit: int, nano: int) -> int:
         """Return how much of an amount fits within a limit. A limit of 0 means no limit."""
-        return min(nano, max(limit + self.raised - self.used, 0)) if limit else nano
+        return min(nano, self.left(limit)) if limit else nano
+
+    def left(self, limit: int) -> int:
+        return max(limit + self.raised - self.used, 0)
 
     def lift(self, nano: int) -> None:
         self.raised = min(self.raised + nano, MAX_SUM)
@@ -59,6 +66,11 @@ class Account(msgspec.Struct, gc=False, omit_defaults=True):
 
     def spend(self, nano: int) -> None:
         self.spent = min(self.spent + nano, MAX_SUM)
+
+    def strike(self, nano: int) -> None:
+        """Take back spending, and warn again when a limit is reached."""
+        self.spent = max(self.spent - nano, 0)
+        self.warned_nano = self.exceeded_nano = 0
 
 
 class Payer(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -103,6 +115,13 @@ class AccountBooks(msgspec.Struct):
         if len(self.lines) > MAX_LINES:
             del self.lines[next(iter(self.lines))]
 
+    def strike(self, session: str, model: str, nano: int) -> None:
+        left = self.lines.get((session, model), 0) - nano
+        if left > 0:
+            self.lines[session, model] = left
+        else:
+            self.lines.pop((session, model), None)
+
     def pause(self, session: str, limit: int) -> bool:
         """Record that a session needs approval for more money.
 
@@ -121,14 +140,22 @@ class AccountBooks(msgspec.Struct):
 
 
 class Part(msgspec.Struct):
-    """The spending that counts against a party's share of the daily and model budgets.
+    """The spending that counts against a share of the daily and model budgets.
 
-    For an agent with a key, that is spending beyond its reservations. Anonymous agents share one
-    part, in which all their spending counts.
+    For an agent, that is what it claims to have spent beyond its reservations. All agents share a
+    part for their claims, and anonymous agents share one in which all their spending counts.
     """
 
     total: Account = msgspec.field(default_factory=Account)
     models: dict[str, Account] = {}
+
+
+class Seen(msgspec.Struct, gc=False):
+    """When an agent was last allowed an action, to the minute."""
+
+    t: float
+    keyless: bool
+    told_day: int = 0  # the last day on which operators heard that it used what is not kept
 
 
 class Day(msgspec.Struct):

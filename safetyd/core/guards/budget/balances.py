@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 from datetime import date
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from safetyd.core.anonymous_pool import counted_as
+from safetyd.core.anonymous_pool import ANONYMOUS, Sender
 from safetyd.core.events.decision_events import Decided, Proposed
 from safetyd.core.guards.budget.accounts import (
     MAX_MODELS,
@@ -19,25 +19,52 @@ from safetyd.core.guards.budget.accounts import (
     Account,
     AccountBooks,
     Day,
+    Part,
     Payer,
     Reservation,
+    Seen,
     found,
     found_chain,
     fullest,
     live_chains,
 )
+from safetyd.core.guards.budget.reported_costs import LargeReports, ReportList
 
 Accounts = tuple[Account | None, Account, Account, Account, Account | None]
 Limits = tuple[int, int, int, int, int]  # limits in the order of `Accounts`; 0 means no limit
-Shares = tuple[int, int]  # shares of the daily and of a model's daily budget; 0 means no limit
 
-NO_SHARES: Final[Shares] = (0, 0)
+
+class Shares(NamedTuple):
+    """Shares of the daily and of a model's daily budget; 0 means no limit.
+
+    At most `kept` of the daily budget is kept for other agents that are active. Anonymous agents
+    are `pooled` while agents with keys are known. Then the shares limit all that they spend
+    together.
+    """
+
+    day: int = 0
+    model: int = 0
+    kept: int = 0
+    pooled: bool = False
+
+
+NO_SHARES: Final = Shares()
+ACTIVE_S: Final = 86_400.0
 
 
 class LedgerState(msgspec.Struct):
     day: Day = msgspec.field(default_factory=Day)
     agents: dict[str, AccountBooks] = {}
     purchases: "LedgerState | UnsetType" = UNSET  # unset until the first purchase
+    reports: dict[str, LargeReports] | UnsetType = UNSET  # by agent; unset until the first one
+
+    # Agents by name, the longest silent first; unset until the first one.
+    seen: dict[str, Seen] | UnsetType = UNSET
+
+    def large_reports(self) -> ReportList:
+        if self.reports is UNSET:
+            self.reports = {}
+        return ReportList(self.reports)
 
 
 class Balances:
@@ -82,21 +109,41 @@ class Balances:
         yield fullest(live_chains(books.chains, t))
         yield fullest(books.sessions.items())
 
-    def part(self, payer: Payer, number: int) -> tuple[Account, Account]:
-        """Return the accounts that count against the shares of the day and of a model."""
-        part = self.day(number).parts.get(payer.counted_as, NO_PART)
-        return part.total, found(part.models, payer.model or "", MAX_MODELS)
+    def part(self, party: str, model: str | None, number: int) -> tuple[Account, Account]:
+        """Return the accounts that count against a party's shares of the day and of a model."""
+        part = self.day(number).parts.get(party, NO_PART)
+        return part.total, found(part.models, model or "", MAX_MODELS)
+
+    def left_of_share(self, payer: Payer, shares: Shares, number: int) -> int | None:
+        """Return how much an agent may still claim today, or None if there is no limit."""
+        return self.part(payer.agent, None, number)[0].left(shares.day) if shares.day else None
+
+    def kept(self, who: Sender, number: int, t: float, shares: Shares) -> int:
+        """Return how much of the daily budget is kept for other agents.
+
+        What exceeds an agent's share is divided among the others that were active within a day. A
+        part is kept until its agent has used as much. The anonymous pool has its own limit.
+        """
+        seen = self._state.seen
+        if not shares.kept or seen is UNSET or (who.keyless and shares.pooled):
+            return 0
+        others = [
+            name
+            for name, one in seen.items()
+            if one.keyless == who.keyless and name != who.agent and t < one.t + ACTIVE_S
+        ]
+        part, agents = shares.kept // max(len(others), 1), self.day(number).agents
+        return sum(max(part - agents.get(name, NOTHING).used, 0) for name in others)
 
     def over_share(self, proposed: Proposed, shares: Shares, need: int) -> bool:
-        """Return whether a share is used up. For anonymous agents, include `need`."""
-        part = self.day(proposed.at.toordinal()).parts.get(counted_as(proposed), NO_PART)
-        of_day, of_model = shares
-        model, need = proposed.proposal.model, need if proposed.keyless else 0
-        return bool(of_day and part.total.lacks(of_day, need)) or bool(
-            of_model
-            and model is not None
-            and found(part.models, model, MAX_MODELS).lacks(of_model, need)
-        )
+        """Return whether a share is used up. For the anonymous pool, include `need`."""
+        parts = self.day(proposed.at.toordinal()).parts
+        if not parts:
+            return False
+        model = proposed.proposal.model
+        if shares.pooled and proposed.keyless and _lacks(parts.get(ANONYMOUS), shares, model, need):
+            return True
+        return _lacks(parts.get(proposed.agent), shares, model, 0)
 
     def affords(self, proposed: Proposed, limits: Limits, need: int) -> bool:
         """Return whether all accounts of a proposal have room for `need`."""
@@ -133,3 +180,13 @@ class Balances:
         agents = self._state.agents
         for books in agents.values() if agent is None else (agents.get(agent, NO_BOOKS),):
             yield from (held for held in books.reservations.values() if held.pending)
+
+
+def _lacks(part: Part | None, shares: Shares, model: str | None, need: int) -> bool:
+    if part is None:
+        return False
+    if shares.day and part.total.lacks(shares.day, need):
+        return True
+    if not shares.model or model is None:
+        return False
+    return found(part.models, model, MAX_MODELS).lacks(shares.model, need)

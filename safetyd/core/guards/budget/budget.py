@@ -4,9 +4,9 @@ Each scope (chain, session, day, and agent and model per day) blocks an action i
 not fit into the limit together with the money spent and reserved. Estimates of allowed actions
 therefore never exceed a limit, even if many run at the same time. Spending never decreases.
 
-Costs that an agent reports beyond its reservations count in the common budget only up to its share.
-Anonymous names can be invented, so as soon as any agent has a key, all costs of anonymous agents
-count against one share.
+Costs that an agent reports beyond its reservations count in the common budget only up to its share,
+unless the price of its tokens explains them. Anonymous names can be invented, so as soon as any
+agent has a key, all costs of anonymous agents count against one share.
 
 Pending actions reserve nothing. Purchases have separate accounts with the same limits. A purchase
 beyond a limit needs approval, and is never blocked.
@@ -24,9 +24,23 @@ from safetyd.core.actor import Guard, hearing, later, on
 from safetyd.core.anonymous_pool import ANONYMOUS, Others
 from safetyd.core.events.decision_events import Decided, Overdue, Proposed, SessionClosed, Settled
 from safetyd.core.events.event import Event, Moment
-from safetyd.core.events.guard_events import BudgetRaised, NameForgotten, Paused, Unpaused
+from safetyd.core.events.guard_events import (
+    BudgetRaised,
+    CostStruck,
+    NameForgotten,
+    Paused,
+    Unpaused,
+)
 from safetyd.core.events.request_events import Dropped
-from safetyd.core.guards.budget.accounts import NO_DAY, NOTHING, Account, Payer, Reservation
+from safetyd.core.guards.budget.accounts import (
+    CLAIMED,
+    CLAIMED_KEYLESS,
+    NO_DAY,
+    NOTHING,
+    Account,
+    Payer,
+    Reservation,
+)
 from safetyd.core.guards.budget.balances import NO_SHARES, Limits, Shares
 from safetyd.core.guards.budget.ledger import Ledger
 from safetyd.core.guards.budget.limits import (
@@ -44,10 +58,12 @@ from safetyd.core.guards.budget.purchases import (
     costs,
     estimates,
 )
+from safetyd.core.guards.budget.reported_costs import ReportList, announced
 from safetyd.core.guards.projects import ByProject, ProjectConfig, Usd
 from safetyd.core.messages.money import nano
 from safetyd.core.messages.proposal import Proposal
 from safetyd.core.messages.verdict import ALLOW, ALLOWED, ASK, Verdict, all_of, strictest
+from safetyd.core.sender_limits import SenderLimits
 
 Counted = Proposed | Decided | Settled
 
@@ -65,15 +81,15 @@ class BudgetConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     purchases_day_usd: Usd | msgspec.UnsetType = msgspec.UNSET
     warn_ratio: Annotated[float, Meta(gt=0, le=1)] = 0.8
     default_cost_usd: Usd = 0.0  # cost of a proposal that states neither cost nor tokens
-    # The share of the daily budget for one agent, if other agents have keys.
-    party_share: Annotated[float, Meta(gt=0, le=1)] = 0.5
+    # The share of the daily budget for costs that an agent reports beyond its reservations.
+    party_share: Annotated[float, Meta(gt=0, le=1)] = SenderLimits().money_share
 
 
 class Budget(Guard):
     """Block or pause agents that reach a spending limit.
 
-    `session_usd` are session limits by agent. `others` returns whether a part of the daily
-    budget is reserved for other agents with keys.
+    `session_usd` are session limits by agent. `others` returns whether other agents with keys are
+    known, so that anonymous agents are limited to a share.
     """
 
     name = "budget"
@@ -87,10 +103,10 @@ class Budget(Guard):
         default_project: str = "",
     ) -> None:
         self._others = others
-        self._shares: Shares = (
-            nano(config.day_usd * config.party_share),
-            nano(config.model_usd * config.party_share),
-        )
+        of_day = nano(config.day_usd * config.party_share)
+        of_model = nano(config.model_usd * config.party_share)
+        self._shares = Shares(of_day, of_model, nano(config.day_usd) - of_day)
+        self._pooled = self._shares._replace(pooled=True)
         self._limits = _limits(config, config.session_usd)
         self._own = {agent: _limits(config, own) for agent, own in session_usd.items()}
         limits_of = {
@@ -111,6 +127,7 @@ class Budget(Guard):
             on(SessionClosed, self._closed),
             on(Unpaused, self._unpaused),
             on(BudgetRaised, self._raised),
+            on(CostStruck, self._struck),
             on(NameForgotten, self._forgotten),
         )
 
@@ -133,7 +150,8 @@ class Budget(Guard):
     def now(self, decided: Decided, moment: Moment) -> str:
         shares = self._shares_of(keyless=decided.keyless)
         touched = self._touched(_payer(decided), moment, self._limits_of(decided), shares)
-        return ", ".join(standing.now() for standing in touched if standing.base) or "no limits"
+        used = (one for one in touched if one.base and (one.scope != "share" or one.account.used))
+        return ", ".join(standing.now() for standing in used) or "no limits"
 
     def standings(self, at: datetime) -> Iterator[Standing]:
         """Yield every budget in use, today's first."""
@@ -145,8 +163,8 @@ class Budget(Guard):
             yield Standing("agent", agent, agent, account, of_agent)
         yield from self.of_models(at)
         for party, part in day.parts.items():
-            shares = self._shares_of(keyless=party == ANONYMOUS)
-            yield from _of_party(party, part.total, part.models, shares)
+            if party != ANONYMOUS or self._others(keyless=True):
+                yield from _of_party(party, part.total, part.models, self._shares)
         for agent in self._ledger.balances.agents:
             yield from self._standings_of(agent)
 
@@ -182,11 +200,11 @@ class Budget(Guard):
 
     def fullest(self, agent: str, t: float) -> Iterator[Standing]:
         """Yield the chain and the session of an agent with the least money left."""
-        limits = self._own.get(agent, self._limits)
+        limits = self._usual(agent)
         fullest = self._ledger.balances.fullest(agent, t)
         for scope, found, limit in zip(SCOPES, fullest, limits, strict=False):
             if found is not None:
-                yield Standing(scope, found[0], agent, found[1], limit)
+                yield _own_standing(scope, found[0], agent, found[1], limit)
 
     def day_of(self, agent: str, at: datetime) -> Standing:
         """Return an agent's daily budget."""
@@ -198,6 +216,10 @@ class Budget(Guard):
         for agent, books in self._ledger.balances.agents.items():
             for (session, model), spent in books.lines.items():
                 yield Spend(agent, session, model, spent)
+
+    def large_reports(self) -> ReportList:
+        """Return the large reports that operators can strike."""
+        return self._ledger.state.large_reports()
 
     def bought_today(self, at: datetime) -> Standing:
         """Return the purchases of all agents today, with the daily limit."""
@@ -228,10 +250,32 @@ class Budget(Guard):
     def _affords(self, proposed: Proposed, limits: Limits, shares: Shares, need: int) -> bool:
         if not self._ledger.balances.affords(proposed, limits, need):
             return False
-        return shares is NO_SHARES or not self._ledger.balances.over_share(proposed, shares, need)
+        if shares is NO_SHARES:
+            return True
+        if self._ledger.balances.over_share(proposed, shares, need):
+            return False
+        limit, used = limits[2], self._ledger.balances.day(proposed.at.toordinal()).total.used
+        if not limit or (used < shares.day and used + need <= shares.day):
+            return True  # nothing more than a share is ever kept for others
+        unkept = self._unkept(proposed, limits, shares)
+        return unkept is None or not unkept.refuses(need)
+
+    def _unkept(self, event: Proposed | Decided, limits: Limits, shares: Shares) -> Standing | None:
+        """Return what an agent may use of the daily budget, if a part is kept for others."""
+        number, balances = event.at.toordinal(), self._ledger.balances
+        kept = balances.kept(event, number, event.t, shares) if limits[2] else 0
+        if not kept:
+            return None
+        total, agent = balances.day(number).total, event.agent
+        return Standing("kept", agent, agent, total, limits[2] - kept)
 
     def _refusal(self, proposed: Proposed, limits: Limits, shares: Shares, need: int) -> Verdict:
-        touched = self._touched(_payer(proposed), proposed, limits, shares)
+        touched = [*self._touched(_payer(proposed), proposed, limits, shares)]
+        unkept = None if shares is NO_SHARES else self._unkept(proposed, limits, shares)
+        if unkept is not None and not any(
+            each.scope == "day" for each in touched if each.refuses(need)
+        ):
+            touched.append(unkept)
         verdicts = [standing.verdict(need) for standing in touched if standing.refuses(need)]
         first = strictest(verdicts)
         also = tuple(verdict.rule for verdict in verdicts if verdict is not first)
@@ -243,6 +287,8 @@ class Budget(Guard):
             return ()  # a name beyond the limit on names gets no accounts
         need, price = estimates(event, event.type, self._default)
         allowed = event.decision is ALLOW
+        if allowed:
+            self._ledger.see(event.agent, event.t, keyless=event.keyless)
         if allowed and not need and not price and self._ledger.balances.is_free(event):
             return ()
         payer = _payer(event)
@@ -252,6 +298,7 @@ class Budget(Guard):
             self._ledger.reserve(payer, event.id, need, event.t)
             if price:
                 self._purchases.reserve(event, payer, price)
+            self._ledger.limit(payer, self._limits_of(event), self._usual(event.agent))
             shares = self._shares_of(keyless=event.keyless)
             return self._warnings(payer, event, need, shares)
         for verdict in event.verdicts:
@@ -265,8 +312,15 @@ class Budget(Guard):
 
     def _refused(self, event: Decided, rules: set[str], need: int) -> Sequence[Event]:
         caused: list[Event] = []
-        payer, limits = self._ledger.open(_payer(event), event.t), self._limits_of(event)
+        payer, limits = _payer(event), self._limits_of(event)
+        if payer.model not in self._ledger.balances.day(event.at.toordinal()).models:
+            payer = msgspec.structs.replace(payer, model=None)  # a blocked proposal adds no model
+        payer = self._ledger.open(payer, event.t)
+        self._ledger.limit(payer, limits, self._usual(event.agent))
         shares = self._shares_of(keyless=event.keyless)
+        unkept = self._unkept(event, limits, shares) if "budget.kept" in rules else None
+        if unkept is not None and self._ledger.tells_kept(event.agent):
+            caused.append(unkept.mark("exceeded", event, need))
         for standing in self._touched(payer, event, limits, shares):
             if standing.rule not in rules:
                 continue
@@ -289,11 +343,9 @@ class Budget(Guard):
         cost, price = costs(event, held.nano if held else 0, bought.nano if bought else 0)
         if price or bought:
             self._purchases.spend(event, payer, bought, price)
-        if held is None or not held.nano:  # without a reservation, the cost counts today
-            ledger.spend_unreserved(payer, cost, event.t, shares)
-        else:
-            ledger.spend(ledger.named(held, event.model), cost, shares)
-        return self._warnings(payer, event, 0, shares)
+        report = ledger.settle(event, payer, held, cost, shares)
+        warned = self._warnings(payer, event, 0, shares)
+        return (*announced(event, *report), *warned) if report else warned
 
     def _dropped(self, event: Dropped) -> None:
         self._ledger.release_pending(event.agent, event.id)
@@ -321,14 +373,18 @@ class Budget(Guard):
         self._ledger.begin(event.at.toordinal())
         self._ledger.lift(event.scope, event.id, nano(event.usd))
 
+    def _struck(self, event: CostStruck) -> None:
+        self._ledger.strike(event.id)
+
     def _warnings(
         self, payer: Payer, event: Decided | Settled, need: int, shares: Shares
     ) -> Sequence[Event]:
         number, balances = event.at.toordinal(), self._ledger.balances
         limits = self._limits_of(event)
         warns = any(map(self._warns, balances.find(payer, number, event.t), limits))
-        if not warns and shares is not NO_SHARES:
-            warns = any(map(self._warns, balances.part(payer, number), shares))
+        for party in _parties(payer, shares) if not warns else ():
+            parts = balances.part(party, payer.model, number)
+            warns = warns or any(map(self._warns, parts, shares[:2]))
         if not warns:
             return ()
         warned: list[Event] = []
@@ -355,24 +411,29 @@ class Budget(Guard):
             if account is not None:
                 agent = None if scope in {"day", "model"} else payer.agent
                 yield Standing(scope, id_ or "", agent, account, limit)
-        total, of_model = self._ledger.balances.part(payer, number)
-        models = {} if payer.model is None else {payer.model: of_model}
-        yield from _of_party(payer.counted_as, total, models, shares)
+        for party in _parties(payer, shares):
+            total, of_model = self._ledger.balances.part(party, payer.model, number)
+            models = {} if payer.model is None else {payer.model: of_model}
+            yield from _of_party(party, total, models, shares)
 
     def _shares_of(self, *, keyless: bool) -> Shares:
-        return self._shares if self._others(keyless=keyless) else NO_SHARES
+        return self._pooled if keyless and self._others(keyless=True) else self._shares
 
     def _limits_of(self, event: Counted) -> Limits:
         # An outcome names no project. The project's limits were checked for the proposal.
         own = None if isinstance(event, Settled) else self._projects.of(event.proposal.project)
-        return self._own.get(event.agent, self._limits) if own is None else own.of(event.agent)
+        return self._usual(event.agent) if own is None else own.of(event.agent)
 
     def _standings_of(self, agent: str) -> Iterator[Standing]:
-        of_chain, of_session, *_ = self._own.get(agent, self._limits)
+        of_chain, of_session, *_ = self._usual(agent)
         for chain, account in self._ledger.balances.agents[agent].chains.items():
-            yield Standing("chain", chain, agent, account, of_chain)
+            yield _own_standing("chain", chain, agent, account, of_chain)
         for session, account in self._ledger.balances.agents[agent].sessions.items():
-            yield Standing("session", session, agent, account, of_session)
+            yield _own_standing("session", session, agent, account, of_session)
+
+    def _usual(self, agent: str) -> Limits:
+        """Return the limits of an agent outside projects."""
+        return self._own.get(agent, self._limits)
 
 
 def _limits(config: BudgetConfig, session_usd: float) -> Limits:
@@ -385,16 +446,29 @@ def _limits(config: BudgetConfig, session_usd: float) -> Limits:
     )
 
 
+def _own_standing(scope: Scope, name: str, agent: str, account: Account, limit: int) -> Standing:
+    """Return a chain or session with its usual limit, or with that of its project."""
+    own = account.project_limit
+    return Standing(scope, name, agent, account, limit if own is None else own)
+
+
 def _payer(event: Proposed | Decided) -> Payer:
     said = event.proposal
     return Payer(event.agent, said.session or "", said.chain, said.model, event.keyless)
+
+
+def _parties(payer: Payer, shares: Shares) -> tuple[str, ...]:
+    """Return the parties whose shares limit a payer."""
+    return (ANONYMOUS, payer.agent) if payer.keyless and shares.pooled else (payer.agent,)
 
 
 def _of_party(
     party: str, total: Account, models: Mapping[str, Account], shares: Shares
 ) -> Iterator[Standing]:
     """Yield the limited shares of the day and of models."""
-    of_day, of_model = shares
+    if party in {CLAIMED, CLAIMED_KEYLESS}:
+        return
+    of_day, of_model = shares.day, shares.model
     keyless = party == ANONYMOUS
     scope: Scope = "keyless" if keyless else "share"
     agent = None if keyless else party

@@ -12,7 +12,7 @@ from safetyd.core.guards.projects import ProjectConfig, ProjectSettings, sides
 from safetyd.core.messages.money import cents_down, cents_up, dollars, nano, usd
 from safetyd.core.messages.verdict import Severity, Verdict
 
-Scope = Literal["chain", "session", "day", "agent", "model", "keyless", "share"]
+Scope = Literal["chain", "session", "day", "agent", "model", "keyless", "share", "kept"]
 SCOPES: Final[tuple[Scope, ...]] = ("chain", "session", "day", "agent", "model")
 
 _FRESH: Final[dict[Scope, str]] = {
@@ -23,6 +23,7 @@ _FRESH: Final[dict[Scope, str]] = {
     "model": "from 00:00Z",
     "keyless": "from 00:00Z",
     "share": "from 00:00Z",
+    "kept": "from 00:00Z",
 }
 
 
@@ -85,6 +86,9 @@ class Standing(NamedTuple):
         if self.scope == "share":
             beyond = f"{self.agent} spent {dollars(used)} today beyond its reservations"
             return f"{beyond}. Its share of the common budget is {limit}"
+        if self.scope == "kept":
+            total = f"{limit} of the daily budget, and {dollars(used)} of it is used"
+            return f"{self.agent} may use {total}. The rest is kept for other agents"
         scope = "Daily" if self.scope == "day" else self.scope.capitalize()
         said = f"{scope} budget of {limit}"
         if self.scope == "keyless":
@@ -101,6 +105,8 @@ class Standing(NamedTuple):
         if self.scope == "share":
             return f"after `safetyd budgets raise agent:{self.agent}`, or {_FRESH['share']}"
         ways = [f"with {self._key} of at least {dollars(cents_up(needed))}"]
+        if self.scope == "kept":
+            ways = ["after `safetyd budgets raise day`"]
         if self.scope == "keyless":
             ways = ["with a key", "after `safetyd budgets raise keyless`"]
         if room > 0:

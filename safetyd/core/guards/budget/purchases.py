@@ -73,8 +73,9 @@ class Purchases:
     def spend(self, event: Settled, payer: Payer, reserved: Reservation | None, price: int) -> None:
         """Record the price paid, on the day of the reservation."""
         self.ledger.begin(event.at.toordinal())
+        reserved = reserved or self.ledger.unreserved(_buyer(payer), event.t)
         if reserved is None:
-            self.ledger.spend_unreserved(_buyer(payer), price, event.t, NO_SHARES)
+            self.ledger.spend_of_stranger(price, NO_SHARES)
         else:
             self.ledger.spend(reserved, price, NO_SHARES)
 

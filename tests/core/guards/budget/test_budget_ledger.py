@@ -231,6 +231,7 @@ def test_spending_is_kept_by_agent_session_and_model() -> None:
 
 def test_only_the_latest_lines_of_spending_are_kept() -> None:
     shop = BudgetRig(NO_LIMITS)
+    shop.play(*(cost(0, None, 0, "ops", model=f"m{n}") for n in range(10)))
     shop.play(*(cost(n, None, 1, model=f"m{n}") for n in range(MAX_LINES + 2)))
 
     models = [line.model for line in shop.budget.spending()]

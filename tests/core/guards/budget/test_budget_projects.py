@@ -2,8 +2,9 @@ import pytest
 
 from safetyd.core.guards.budget.budget import BudgetConfig
 from safetyd.core.guards.projects import ProjectBudget, ProjectConfig, ProjectSettings
+from safetyd.core.messages.money import NANO
 from tests.core.guards.budget.budget_rig import BudgetRig, marks, unpause
-from tests.story import propose
+from tests.story import at, propose
 
 
 def test_default_project_limits_proposals_that_name_none() -> None:
@@ -111,3 +112,19 @@ def test_the_usual_limit_warns_although_the_projects_did() -> None:
 def test_a_project_without_limits_has_the_usual_ones() -> None:
     assert buys(web(), 0, 5, chain="c")
     assert not buys(web(), 0, 6, chain="c")
+
+
+def test_a_limit_of_a_project_is_shown_with_its_session_and_chain() -> None:
+    shop = web(session_usd=1, chain_usd=3)
+    assert buys(shop, 0, 1, chain="c")
+    assert not buys(shop, 1, 0.5, chain="c")
+    shop.play(unpause(2))
+
+    limits = {one.scope: one.limit for one in shop.budget.standings(at(3))}
+    fullest = {one.scope: one.limit for one in shop.budget.fullest("code", 3)}
+
+    assert (limits["session"], limits["chain"]) == (2 * NANO, 3 * NANO)
+    assert fullest == {"session": 2 * NANO, "chain": 3 * NANO}
+    assert buys(shop, 4, 0.5, project=None, chain="c")
+    (session,) = (one for one in shop.budget.standings(at(5)) if one.scope == "session")
+    assert session.limit == 11 * NANO, "without the project, its limit is the usual one"

@@ -30,7 +30,10 @@ CONFIG = BudgetConfig(
 )
 OWN = {"ops": 8.0}
 LIMITS = {"budget.chain": 5.0, "budget.day": 22.0, "budget.agent": 16.0, "budget.model": 9.0}
-OF_DAY = {"budget.day", "budget.agent", "budget.model"}  # what is free passes these
+SHARES = {"day": 11.0, "model": 4.5}  # of what is reported beyond reservations
+KEPT = 11.0  # for the other agent, until it has used as much
+# Free actions pass these.
+OF_DAY = {"budget.day", "budget.agent", "budget.model", "budget.share", "budget.kept"}
 DAY_S = 86_400
 LONG_AGO = NOON - timedelta(days=365)  # any day that has begun is later
 
@@ -68,6 +71,7 @@ class Item:
     day: int
     usd: float
     open: bool = True
+    uncounted: dict[str, float] = field(default_factory=dict)  # in the common budgets
 
 
 @dataclass
@@ -78,6 +82,8 @@ class Naive:
     ended: dict[tuple[str, str], int] = field(default_factory=dict)
     heard_t: dict[tuple[str, str], float] = field(default_factory=dict)
     paused: dict[str, tuple[str, int]] = field(default_factory=dict)
+    claims: dict[tuple[str, str, int], float] = field(default_factory=dict)
+    seen: dict[str, float] = field(default_factory=dict)  # when an agent was allowed something
     raised: dict[tuple[str, str, int], float] = field(default_factory=dict)
     day: int = 0
 
@@ -92,11 +98,29 @@ class Naive:
         limits = {**LIMITS, "budget.session": own}
         used = self.used(event.at, event.t, agent, session, proposal.chain, proposal.model)
         free = OF_DAY if not need and proposal.model is None else set()
-        return {
+        refused = {
             rule
             for rule, sum_ in used.items()
             if sum_ >= limits[rule] or sum_ + need > limits[rule]
-        } - free
+        }
+        day = max(self.day, event.at.toordinal())
+        of_model = proposal.model and self.claims.get((agent, proposal.model, day), 0)
+        if (
+            self.claims.get((agent, "", day), 0) >= SHARES["day"]
+            or (of_model or 0) >= SHARES["model"]
+        ):
+            refused.add("budget.share")
+        kept, spent = self.kept(agent, day, event.t), used["budget.day"]
+        if kept and "budget.day" not in refused and spent + max(need, 0.0001) > 22 - kept:
+            refused.add("budget.kept")
+        return refused - free
+
+    def kept(self, agent: str, day: int, t: float) -> float:
+        """Return what is kept of the day for the other agent."""
+        (other,) = {"code", "ops"} - {agent}
+        if t >= self.seen.get(other, -DAY_S) + DAY_S:
+            return 0
+        return max(KEPT - total(i for i in self.items if (i.agent, i.day) == (other, day)), 0)
 
     def used(
         self,
@@ -111,14 +135,14 @@ class Naive:
         mine = [item for item in self.items if item.agent == agent]
         used = {
             "budget.session": total(item for item in mine if item.session == session),
-            "budget.day": total(today),
+            "budget.day": total(today, "day"),
             "budget.agent": total(item for item in today if item.agent == agent),
         }
         if chain is not None:
             forgotten = self.forgets(agent, chain, t)
             used["budget.chain"] = total(i for i in mine if i.chain == chain and not forgotten)
         if model is not None:
-            used["budget.model"] = total(item for item in today if item.model == model)
+            used["budget.model"] = total((i for i in today if i.model == model), "model")
         return used
 
     def forgets(self, agent: str, chain: str, t: float) -> bool:
@@ -146,6 +170,8 @@ class Naive:
     def decided(self, event: Decided) -> None:
         proposal, agent = event.proposal, event.agent
         refused = self.refuses(event)
+        if event.decision is Severity.ALLOW and event.t >= self.seen.get(agent, -60) + 60:
+            self.seen[agent] = event.t
         if self.leaves_all_as_it_is(event):
             assert not refused
             return
@@ -180,9 +206,35 @@ class Naive:
             session = self.session(event.agent, event.session)
             item = Item(event.agent, session, event.chain, event.model, self.day, 0)
             self.items.append(item)
-        item.usd = larger(event.cost_usd, event.priced_nano, item.usd)
+        before = item.usd
+        item.usd = larger(event.cost_usd, event.priced_nano, before)
         item.model = item.model or event.model
         item.open = False
+        self.claim(item, item.usd - before, event)
+
+    def claim(self, item: Item, beyond: float, event: Settled) -> None:
+        """Count what no price explains only up to the shares, and nothing that is kept."""
+        if beyond <= 0:
+            return
+        priced_nano = event.priced_nano
+        priced = (priced_nano or 0) / NANO
+        room = SHARES["day"] - self.claims.get((item.agent, "", self.day), 0)
+        if priced and item.usd <= 10 * priced and beyond <= room:
+            if item.day == self.day and (kept := self.kept(item.agent, self.day, event.t)):
+                today = (i for i in self.items if i.day == self.day and i is not item)
+                left = 22 - total(today, "day") - (item.usd - beyond) - kept
+                cut = beyond - min(beyond, max(left, 0))
+                item.uncounted = {"day": cut, "model": cut}
+            return
+        for of, name in (("day", ""), ("model", item.model)):
+            if name is None or item.day != self.day:
+                continue
+            counted = beyond
+            for whose in (item.agent, "all"):
+                claimed = self.claims.get((whose, name, self.day), 0)
+                counted = min(counted, max(SHARES[of] - claimed, 0))
+                self.claims[whose, name, self.day] = claimed + counted
+            item.uncounted[of] = beyond - counted
 
     def message(self, agent: str, chain: str | None, t: float) -> None:
         if chain is None:
@@ -199,8 +251,8 @@ def larger(usd: float | None, nano: int | None, neither: float) -> float:
     return max((given for given in (usd, priced) if given is not None), default=neither)
 
 
-def total(items: Iterable[Item]) -> float:
-    return sum(item.usd for item in items)
+def total(items: Iterable[Item], of: str = "") -> float:
+    return sum(item.usd - item.uncounted.get(of, 0) for item in items)
 
 
 class Story(RuleBasedStateMachine):
@@ -303,6 +355,11 @@ class Story(RuleBasedStateMachine):
         items = self.naive.items
         for standing in self.shop.budget.standings(LONG_AGO):
             match standing.scope:
+                case "share":
+                    name = standing.id.partition("/")[2]
+                    claimed = self.naive.claims.get((str(standing.agent), name, self.naive.day), 0)
+                    assert standing.spent / NANO == claimed
+                    continue
                 case "day":
                     these = [i for i in items if i.day == self.naive.day]
                 case "agent":
@@ -318,7 +375,8 @@ class Story(RuleBasedStateMachine):
                     these = [
                         i for i in items if (i.agent, i.chain) == (standing.agent, standing.id)
                     ]
-            assert standing.spent / NANO == total(i for i in these if not i.open)
+            settled = (i for i in these if not i.open)
+            assert standing.spent / NANO == total(settled, standing.scope)
             assert standing.reserved / NANO == total(i for i in these if i.open)
 
     @invariant()

@@ -250,8 +250,9 @@ class CommitLoop:
         for conclude in batch.conclusions:
             conclude()
         self._flush()
-        for observe in self._observers:
-            observe(batch.events)
+        if batch.events:  # a batch may only carry answers
+            for observe in self._observers:
+                observe(batch.events)
         if sent.frozen is not None:
             sent.frozen.take(self._told_seq, sent.frozen)
 

@@ -144,8 +144,9 @@ class Standby:
         self._journal.follow(sequence)
         self._heard_t = boottime()
         await self._mirror(batch, events)
-        for observe in self._observers:
-            observe(events)
+        if events:
+            for observe in self._observers:
+                observe(events)
 
     async def _mirror(self, batch: bytes, events: list[Event]) -> None:
         """Append a batch to the audit file, as soon as that is possible."""

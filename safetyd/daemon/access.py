@@ -296,7 +296,11 @@ class OperatorAccess:
         of, parts = self._of, self._parts
         client, name = of.connections.main.client, of.subjects.of
         service = OperatorService(
-            parts.out.main, self.runner, of.settings.question_limits, of.settings.may_send
+            parts.out.main,
+            parts.out.always,
+            self.runner,
+            of.settings.question_limits,
+            of.settings.may_send,
         )
         micro = Micro(
             parts.out.main,

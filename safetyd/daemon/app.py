@@ -130,6 +130,7 @@ class App:
         self.health = Health(
             bus=lambda: of.connections.problem,
             journal=lambda: loop.problem,
+            lost=lambda: loop.lost,
             stalled=lambda: loop.stalled,
             lag_s=lambda: of.ticker.lag_s,
             unwritten_stops=lambda: self._stop.stop_flag.unwritten,

@@ -1,6 +1,6 @@
 """Sends messages over the bus, with one publisher for each connection.
 
-A standby sends nothing, nor does a writer that may have lost the journal.
+A standby sends nothing, and a writer that may have lost the journal only what needs no journal.
 """
 
 from typing import Final
@@ -16,13 +16,14 @@ TENURE_S: Final = 1.5
 class BusOutput:
     """The publishers. `agents[True]` is for anonymous agents, `agents[False]` for agents with keys.
 
-    `main` is for all other messages.
+    `main` is for all other messages, except answers that are true in any case: `always`.
     """
 
     def __init__(self, of: Resources) -> None:
         self._of = of
         connections = of.connections
         self.main = self._publisher(connections.main, keyless=False)
+        self.always = Publisher(connections.main.client, of.subjects, keyless=False)
         self.agents = {False: self._publisher(connections.agents, keyless=False)}
         if connections.open is not None:
             self.agents[True] = self._publisher(connections.open, keyless=True)

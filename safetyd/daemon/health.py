@@ -9,6 +9,7 @@ LAG_S: Final = 0.5
 class Health:
     """Combines the problems of several parts. Each function returns a problem or an empty string.
 
+    `lost` returns how it is known that the journal was lost, which no restart fixes.
     `standby` returns which daemon decides instead of this one, if another one does.
 
     `serving` is True except while the daemon is starting or stopping.
@@ -19,6 +20,7 @@ class Health:
         *,
         bus: Callable[[], str],
         journal: Callable[[], str],
+        lost: Callable[[], str] = str,
         stalled: Callable[[], str],
         lag_s: Callable[[], float],
         unwritten_stops: Callable[[], int],
@@ -27,6 +29,7 @@ class Health:
     ) -> None:
         self._bus = bus
         self._journal = journal
+        self._lost = lost
         self._stalled = stalled
         self._lag_s = lag_s
         self._unwritten_stops = unwritten_stops
@@ -43,7 +46,9 @@ class Health:
         self.serving = False
 
     def problem(self) -> str:
-        """Return a problem that a restart might fix, or an empty string."""
+        """Return what is wrong with a daemon that should work, or an empty string."""
+        if lost := self._lost():
+            return lost
         if deaf := self._bus():
             return deaf
         if self._lag_s() > LAG_S:
@@ -58,7 +63,7 @@ class Health:
         """Return what is wrong, even on a standby, or an empty string."""
         if not self.serving:
             return "safetyd is starting or stopping"
-        return self._stalled() or self.problem()
+        return self._lost() or self._stalled() or self.problem()
 
     def explained(self) -> str:
         """Return the result of `broken` for operators, with disk details if the disk is full."""
@@ -75,4 +80,4 @@ class Health:
 
         While a stop is not written yet, no restart is requested, because a restart could lose it.
         """
-        return "" if self._unwritten_stops() else self.problem()
+        return "" if self._unwritten_stops() or self._lost() else self.problem()

@@ -157,7 +157,7 @@ class HealthReport:
             written_at=self._written.at,
             unwritten=self._loop.seq - self._written.seq,
             unwritten_s=self._loop.unwritten_s,
-            problem=self._loop.stalled or self._loop.problem,
+            problem=self._loop.lost or self._loop.stalled or self._loop.problem,
         )
 
     def _versions(self) -> dict[str, str]:

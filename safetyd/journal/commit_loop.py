@@ -151,7 +151,7 @@ class CommitLoop:
     @property
     def server_owes_s(self) -> float:
         """Return `unwritten_s` if the journal's server is the cause, else 0.0."""
-        return 0.0 if self.audit_problem else self.unwritten_s
+        return 0.0 if self.audit_problem or self.lost else self.unwritten_s
 
     @property
     def stalled(self) -> str:
@@ -159,6 +159,11 @@ class CommitLoop:
         if self.unwritten_s <= STALLED_S:
             return ""
         return self.problem or f"the journal has not answered for {self.unwritten_s:.1f} s"
+
+    @property
+    def lost(self) -> str:
+        """Return how it is known that batches of the journal are missing, or an empty string."""
+        return self._journal.lost
 
     @property
     def problem(self) -> str:
@@ -245,8 +250,9 @@ class CommitLoop:
         for conclude in batch.conclusions:
             conclude()
         self._flush()
-        for observe in self._observers:
-            observe(batch.events)
+        if batch.events:  # a batch may only carry answers
+            for observe in self._observers:
+                observe(batch.events)
         if sent.frozen is not None:
             sent.frozen.take(self._told_seq, sent.frozen)
 

@@ -46,6 +46,10 @@ class FollowLoop:
         return self._standby.engine.seq
 
     @property
+    def lost(self) -> str:
+        return self._standby.lost
+
+    @property
     def problem(self) -> str:
         # An event of a newer version is no reason to restart this daemon.
         return self.audit_problem

@@ -9,6 +9,10 @@ from safetyd.core.engine.journal_lines import decode_batch, encode
 from safetyd.core.events.event import Event
 
 MAX_BATCH_BYTES: Final = 192 * 1024
+LOST: Final = (
+    "the journal was lost or replaced. Restore it, or move the audit files and checkpoints away to "
+    "start with an empty journal"
+)
 
 
 class JournalSilent(Exception):
@@ -38,6 +42,11 @@ class Journal(Protocol):
     @property
     def problem(self) -> str:
         """Return why sent batches are not written yet, or an empty string."""
+        ...
+
+    @property
+    def lost(self) -> str:
+        """Return how it is known that written batches are missing, or an empty string."""
         ...
 
     def send(self, batch: bytes) -> Append:
@@ -70,6 +79,7 @@ class MemoryJournal:
     def __init__(self) -> None:
         self.last = 0
         self.problem = ""
+        self.lost = ""
         self._batches: dict[int, bytes] = {}
 
     def send(self, batch: bytes) -> "MemoryAppend":

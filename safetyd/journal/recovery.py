@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Sequence
 from contextlib import aclosing
-from typing import Final
 
 import msgspec
 
@@ -14,12 +13,7 @@ from safetyd.core.events.event import Event
 from safetyd.core.policy import Policy
 from safetyd.journal.audit import Audit
 from safetyd.journal.checkpoints import Checkpoints, SavedCheckpoint
-from safetyd.journal.journals import Journal
-
-_LOST: Final = (
-    "the journal was lost or replaced. Restore it, or move the audit files and checkpoints away to "
-    "start with an empty journal"
-)
+from safetyd.journal.journals import LOST, Journal
 
 log = logging.getLogger("safetyd.journal")
 
@@ -63,7 +57,7 @@ def check_follows(seq: int, sequence: int, events: Sequence[Event]) -> None:
     if events[0].seq != seq + 1:
         raise JournalLost(
             f"batch {sequence} of the journal begins with event {events[0].seq}, but event "
-            f"{seq + 1} must follow: {_LOST}"
+            f"{seq + 1} must follow: {LOST}"
         )
 
 
@@ -77,7 +71,7 @@ async def load(
     if after > journal.last:
         raise JournalLost(
             f"a checkpoint was taken at batch {after}, but the journal ends with batch "
-            f"{journal.last}: {_LOST}"
+            f"{journal.last}: {LOST}"
         )
     if audit.seq < engine.seq:
         await _mirror(journal, audit, engine.seq, checkpoints)
@@ -100,7 +94,7 @@ def check_audit(restored: Restored, audit: Audit) -> None:
     if audit.seq > restored.engine.seq:
         raise JournalLost(
             f"the audit file ends with event {audit.seq}, but the journal ends with event "
-            f"{restored.engine.seq}: {_LOST}"
+            f"{restored.engine.seq}: {LOST}"
         )
 
 
@@ -136,7 +130,7 @@ async def _mirror(journal: Journal, audit: Audit, up_to: int, checkpoints: Check
                 return
     if read:
         raise JournalLost(
-            f"the journal ends with event {read}, but a checkpoint with event {up_to}: {_LOST}"
+            f"the journal ends with event {read}, but a checkpoint with event {up_to}: {LOST}"
         )
     _skip(audit, up_to, checkpoints)
 

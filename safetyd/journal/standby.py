@@ -64,7 +64,7 @@ class Standby:
         self._patient = patient
         self._heard_t = boottime()
         self._observers: list[Callable[[Sequence[Event]], None]] = []
-        self.problem = ""  # why this daemon cannot take over
+        self._unknown = ""  # the event of another version
         self.audit_problem = ""
         self.before = ""  # the writer that this daemon took over from
         self.planned = False  # that writer had released the journal
@@ -72,6 +72,16 @@ class Standby:
     @property
     def engine(self) -> EngineState:
         return self._restored.engine
+
+    @property
+    def lost(self) -> str:
+        """Return how it is known that batches of the journal are missing, or an empty string."""
+        return self._journal.lost
+
+    @property
+    def problem(self) -> str:
+        """Return why this daemon cannot take over, or an empty string."""
+        return self._unknown or self.lost
 
     @property
     def writer(self) -> str:
@@ -98,7 +108,7 @@ class Standby:
     async def follow(self) -> None:
         """Follow the journal. Return once this daemon is its writer."""
         while not await self.claim():
-            if self.problem:
+            if self._unknown:
                 await anyio.sleep(SILENCE_S)  # only another version of safetyd helps
             elif found := await self._reader.next(self._after, SILENCE_S - self.silent_s):
                 with self._known_events():
@@ -110,7 +120,7 @@ class Standby:
         return self._due() and await self._take_over()
 
     def _due(self) -> bool:
-        if self.problem:
+        if self._unknown:
             return False
         writers = self.engine.writers
         free = self._after == 0 or (writers.term > 0 and writers.released)
@@ -123,8 +133,8 @@ class Standby:
         try:
             yield
         except UnknownEvent as exc:
-            self.problem = f"{exc}; install that version here"
-            log.error("this daemon cannot take over: %s", self.problem)  # noqa: TRY400
+            self._unknown = f"{exc}; install that version here"
+            log.error("this daemon cannot take over: %s", self._unknown)  # noqa: TRY400
 
     async def _apply(self, sequence: int, batch: bytes) -> None:
         events = self._restored.replay(sequence, batch)
@@ -134,8 +144,9 @@ class Standby:
         self._journal.follow(sequence)
         self._heard_t = boottime()
         await self._mirror(batch, events)
-        for observe in self._observers:
-            observe(events)
+        if events:
+            for observe in self._observers:
+                observe(events)
 
     async def _mirror(self, batch: bytes, events: list[Event]) -> None:
         """Append a batch to the audit file, as soon as that is possible."""

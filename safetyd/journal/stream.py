@@ -3,8 +3,9 @@
 Every append names the sequence that it must follow, so only one of two daemons can write. An append
 without an answer is repeated until there is one. The error "wrong last sequence" alone does not
 prove that there is another daemon: repeating a successful append also causes it. Only a newer batch
-of another daemon proves it. An older one does not, because a server that has lost the leadership of
-the stream may have sent it.
+of another daemon proves it. An older one does not: with several replicas, it may come from a server
+that has lost the leadership of the stream. With one replica, or if it is the last one for longer
+than that can take, written batches are lost (docs/decisions/0051).
 
 With one replica, several batches are sent without waiting. With more, each waits for the one before
 it (docs/decisions/0036).
@@ -31,12 +32,13 @@ from safetyd.bus.nats_client import HardenedClient
 from safetyd.bus.subjects import STREAM, Subjects
 from safetyd.clock import boottime
 from safetyd.journal.journal_reader import JournalReader
-from safetyd.journal.journals import JournalSilent
+from safetyd.journal.journals import LOST, JournalSilent
 from safetyd.journal.replication import open_stream
 
 ANSWER_S: Final = 1.0
 AGAIN_S: Final = 0.1
 BEAT_S: Final = 0.5  # how long nothing is appended before an empty batch is
+DEPOSED_S: Final = 25.0  # how long a server may not notice that it has lost the leadership
 READ_S: Final = 20.0  # how long batches that are in the journal may take to arrive
 HEARTBEAT: Final = b""  # a batch without lines
 
@@ -127,7 +129,9 @@ class JetStreamJournal:
         self._misplaced = False  # the server says that a batch does not follow the last one
         self._owned_t = -math.inf  # when the newest written batch was sent
         self.last = 0  # the stream sequence of the newest written batch
+        self._short_t = math.inf  # since when the stream has ended before the newest written batch
         self.problem = ""  # why sent batches are not written yet
+        self.lost = ""  # how it is known that written batches are missing
 
     async def open(self, max_bytes: int, replicas: int = 1) -> None:
         """Open or create the stream, and find its last sequence."""
@@ -267,13 +271,14 @@ class JetStreamJournal:
             append.answer()
         self.last = sequence
         self.problem = ""
+        self._measure(sequence)
         if self._under_way and not self._pipelined:
             self._client.send(self._command(next(iter(self._under_way.values()))))
 
     async def _find_out(self) -> bool:
         """Ask the stream which of the sent batches it has. Return False if it does not answer.
 
-        Raise `Displaced` if it has others. A lower sequence than the known one proves nothing.
+        Raise `Displaced` if it has others.
         """
         found = await self._end()
         if found is None:
@@ -284,7 +289,20 @@ class JetStreamJournal:
             self._written(ours[0], sequence)
         elif sequence > self.last:  # more may have been written in the meantime
             raise Displaced(f"another daemon wrote batch {sequence} of the journal")
+        else:
+            self._measure(sequence)
         return True
+
+    def _measure(self, sequence: int) -> None:
+        """Note whether the stream ends before the newest written batch, and since when."""
+        now = boottime()
+        self._short_t = min(self._short_t, now) if sequence < self.last else math.inf
+        if now - self._short_t < (0.0 if self._pipelined else DEPOSED_S):
+            self.lost = ""
+        elif not self.lost:
+            ends = f"the journal ends with batch {sequence}, but batch {self.last} was written"
+            self.lost = f"{ends}: {LOST}"
+            log.error("%s", self.lost)
 
     async def _end(self) -> tuple[int, str] | None:
         """Return the sequence and id of the newest batch. The sequence is 0 if there is none.

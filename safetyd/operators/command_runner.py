@@ -240,13 +240,13 @@ class CommandRunner:
     async def _confirm(
         self, asker: Asker, epoch: int, written: anyio.Event, recorded: anyio.Event
     ) -> None:
-        """Answer once the stop is stored. A standby waits until the writer has recorded it."""
-        follows = bool(self._around.standby)
+        """Answer once the stop is stored. With several daemons, wait until it is in the journal."""
+        follows, shared = bool(self._around.standby), self._emergency_stop.is_shared
         with anyio.move_on_after(WRITTEN_S):
-            await (recorded if self._emergency_stop.is_shared else written).wait()
-        held = follows and not recorded.is_set()
+            await (recorded if shared else written).wait()
+        held = not recorded.is_set() and (follows or (shared and written.is_set()))
         # Another daemon may take over from a writer, and it cannot read the reserve file here.
-        stored = recorded if self._emergency_stop.is_shared and not follows else written
+        stored = recorded if shared and not follows else written
         asker.answered(StopDone(ok=True, epoch=epoch, journalled=stored.is_set(), held=held))
 
     def _resume(self, asker: Asker, command: ResumeCommand) -> None:

@@ -20,16 +20,22 @@ class MaySend(Protocol):
 
 
 class OperatorService:
-    """The control, review and query subjects. The last token of a subject is the sender."""
+    """The control, review and query subjects. The last token of a subject is the sender.
+
+    `publisher` is muted while another daemon may be writing the journal. `always` is not: it sends
+    refusals, and answers that do not depend on the journal.
+    """
 
     def __init__(
         self,
         publisher: Publisher,
+        always: Publisher,
         runner: CommandRunner,
         question_limits: QuestionLimits,
         may_send: MaySend,
     ) -> None:
         self._publisher = publisher
+        self._always = always
         self._runner = runner
         self._question_limits = question_limits
         self._may_send = may_send
@@ -53,15 +59,17 @@ class OperatorService:
 
     def _too_often(self, by: str, reply: bytes, wait: float) -> None:
         if by not in self._question_limits.flood_gate.shut:
-            self._publisher.answer(reply, too_often(by, wait))
+            self._always.answer(reply, too_often(by, wait))
 
     def _run(self, verb: Verb, subject: bytes, reply: bytes, payload: bytes) -> None:
-        asker = Asker(_by(subject), partial(self._publisher.answer, reply))
-        if not self._may_send(asker.by, command=verb != "query"):
-            self._no(reply, "no_key", f"{asker.by} has no key that permits this; it was revoked")
+        by = _by(subject)
+        if not self._may_send(by, command=verb != "query"):
+            self._no(reply, "no_key", f"{by} has no key that permits this; it was revoked")
             return
         try:
-            self._runner.run(read_call(verb, read_command(payload)), asker)
+            call = read_call(verb, read_command(payload))
+            publisher = self._always if call.always else self._publisher
+            self._runner.run(call, Asker(by, partial(publisher.answer, reply)))
         except Malformed as exc:
             self._no(reply, "malformed", str(exc))
         except msgspec.ValidationError as exc:
@@ -70,7 +78,7 @@ class OperatorService:
             self._no(reply, exc.code, str(exc))
 
     def _no(self, reply: bytes, code: str, error: str) -> None:
-        self._publisher.answer(reply, refused(code, error))
+        self._always.answer(reply, refused(code, error))
 
 
 def _protects(payload: bytes) -> bool:

@@ -67,7 +67,9 @@ class OperatorGateway:
         except msgspec.ValidationError as exc:
             raise CommandRefused("invalid", rejected(exc)) from None
         answer = await self._gateway.hear(
-            lambda told: self._runner.run(checked, Asker(by, told, pack=_as_it_is)), ANSWERED_S
+            lambda told: self._runner.run(checked, Asker(by, told, pack=_as_it_is)),
+            ANSWERED_S,
+            always=call.always,
         )
         if isinstance(answer, Refusal):
             raise CommandRefused(answer.code, answer.error)

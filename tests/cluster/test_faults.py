@@ -17,6 +17,7 @@ from tests.nats_cluster import NAMES
 
 pytestmark = [pytest.mark.journey, pytest.mark.alone]
 
+SILENT_S = 2.0  # after which a writer that cannot append sends no decisions
 MANY = 100  # allows, which take about four seconds
 
 
@@ -154,9 +155,12 @@ def test_without_a_majority_nothing_is_allowed_and_a_stop_holds_afterwards(
     sent = fleet.reader.history.sent
     if how == "file":
         file.touch()
+        begun = time.monotonic() + 0.5  # by then the writer has seen the file
     else:
-        until(lambda: fleet.operator.send("control", {"command": "stop"}))
-    begun = time.monotonic() + 0.5  # by then the writer has seen the stop, which it cannot answer
+        until(lambda: time.monotonic() - fleet.reader.history.allows[-1].t > SILENT_S)
+        stored = fleet.operator.control("stop")
+        assert (stored["held"], stored["journalled"]) == (True, False)
+        begun = time.monotonic()
 
     for name in lost:
         fleet.cluster.start(name)

@@ -1,10 +1,11 @@
 from safetyd.daemon.health import Health
 
 
-def health(*, stalled: str = "", disk: str = "") -> Health:
+def health(*, stalled: str = "", disk: str = "", lost: str = "") -> Health:
     made = Health(
         bus=str,
         journal=str,
+        lost=lambda: lost,
         stalled=lambda: stalled,
         lag_s=float,
         unwritten_stops=int,
@@ -20,6 +21,13 @@ def test_people_are_told_that_it_is_for_want_of_room_and_agents_are_not() -> Non
     assert stuck.not_ready() == "the journal has not answered"
     assert stuck.explained() == stuck.trouble()
     assert stuck.explained() == "the journal has not answered: the disk at / is 100 % full"
+
+
+def test_a_lost_journal_is_the_cause_of_everything_and_no_reason_for_a_restart() -> None:
+    lost = health(stalled="the journal has not answered", lost="the journal was lost")
+
+    assert lost.problem() == lost.not_ready() == lost.explained() == "the journal was lost"
+    assert lost.better_restarted() == ""
 
 
 def test_a_full_disk_is_no_trouble_while_proposals_are_answered() -> None:

@@ -29,6 +29,7 @@ class DelayedJournal:
     """Holds batches back on their way into another journal, which a restart may replace."""
 
     problem = ""
+    lost = ""
 
     def __init__(self, inner: Journal) -> None:
         self.inner = inner

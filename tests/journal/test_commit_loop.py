@@ -134,6 +134,13 @@ async def rig(client: HardenedClient, tmp_path: Path) -> LoopRig:
     return LoopRig(journal, tmp_path)
 
 
+async def test_batch_that_only_carries_answers_is_announced_to_nobody(rig: LoopRig) -> None:
+    async with rig.at_work():
+        await rig.done()
+
+    assert rig.heard == ["flushed"]
+
+
 async def batches(journal: JetStreamJournal) -> list[list[Event]]:
     return [decode_batch(batch) async for _, batch in journal.replay(0)]
 

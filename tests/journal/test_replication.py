@@ -16,12 +16,14 @@ from safetyd.bus.nats_client import HardenedClient
 from safetyd.bus.server_config import MAX_JOURNAL_BYTES, MAX_STORE_BYTES
 from safetyd.bus.stream_replicas import ReplicaPeer, StreamReplicas, stream_replicas
 from safetyd.bus.subjects import STREAM, Subjects
+from safetyd.clock import boottime
 from safetyd.host import Unusable
 from safetyd.journal.checkpoint_bucket import BUCKET, CheckpointBucket
 from safetyd.journal.checkpoints import Checkpoints
 from safetyd.journal.replication import add_replicas, open_stream
 from safetyd.journal.stream import JetStreamJournal
 from tests.nats_cluster import NAMES, NatsCluster, running_cluster
+from tests.servers import until
 
 BUCKET_STREAM = f"OBJ_{BUCKET}"
 
@@ -112,6 +114,28 @@ async def test_replicas_are_added_in_place_while_batches_are_appended(
     await again.open(2**20, 3)
     lines = [line async for _, line in again.replay(0)]
     assert lines == [f"batch {n}".encode() for n in range(len(written))]
+
+
+async def test_journal_that_is_replaced_on_several_nodes_is_lost_once_no_election_explains_it(
+    cluster: NatsCluster, daemon: HardenedClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("safetyd.journal.stream.DEPOSED_S", 2.0)
+    journal = JetStreamJournal(daemon, Subjects(), "boot")
+    await journal.open(2**20, 3)
+    for _ in range(3):
+        await journal.append(b"ours")
+    await daemon.jetstream().delete_stream(STREAM)
+
+    async with connected(cluster) as other, anyio.create_task_group() as tasks:
+        begun_t = boottime()
+        await (fresh := JetStreamJournal(other, Subjects(), "other")).open(2**20, 3)
+        await fresh.append(b"theirs")
+        tasks.start_soon(journal.append, b"ours")
+        await until(lambda: journal.lost)
+        tasks.cancel_scope.cancel()
+
+    assert boottime() - begun_t >= 2.0
+    assert "ends with batch 1, but batch 3 was written" in journal.lost
 
 
 async def test_replicas_are_never_removed(cluster: NatsCluster, daemon: HardenedClient) -> None:

@@ -1,3 +1,4 @@
+import shutil
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -282,6 +283,31 @@ async def test_server_killed_right_after_an_append_has_it_on_disk(
     assert await journal.settle(append) == 1
     async with connected(jetstream.url) as fresh:
         assert await replayed(await opened(fresh, "next")) == [(1, b"one")]
+
+
+async def test_journal_in_an_older_state_is_lost_until_the_newer_one_is_back(
+    journal: JetStreamJournal, jetstream: NatsProcess, client: HardenedClient
+) -> None:
+    store = jetstream.directory / "jetstream"
+    await journal.append(b"one")
+    with down(jetstream):
+        shutil.copytree(store, older := store.with_name("older"))
+    await journal.append(b"two")
+
+    with down(jetstream):
+        store.rename(newer := store.with_name("newer"))
+        older.rename(store)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(journal.append, b"three")
+        await until(lambda: journal.lost)
+        said = journal.lost
+        with down(jetstream):
+            shutil.rmtree(store)
+            newer.rename(store)
+
+    assert "ends with batch 1, but batch 2 was written: the journal was lost or replaced" in said
+    assert journal.lost == ""
+    assert await stored(client) == 3
 
 
 async def test_stream_that_is_not_there_yet_is_waited_for(

@@ -1,5 +1,6 @@
 """Of two daemons exactly one answers; the other says why it does not."""
 
+import shutil
 import threading
 import time
 from collections import Counter
@@ -15,17 +16,19 @@ import pytest
 from safetyd.bus.keyring import Keyring
 from safetyd.client import Decision, SyncSafety
 from safetyd.core.events.decision_events import Decided
-from safetyd.journal.audit import files
+from safetyd.journal.audit import end_of, files
 from tests.conftest import RunningDaemon, StartDaemon, safetyd
+from tests.http_examples import fetch
 from tests.journeys.agents import UNBOUNDED, Agent, History, crowd, until
 from tests.journeys.audit_record import assert_recorded, assert_verifies, events
 from tests.journeys.people import control
 from tests.journeys.processes import freeze, thaw
 from tests.nats_process import NatsProcess
-from tests.servers import TornLink
+from tests.servers import TornLink, down
 
 MANY: Final = 300
 FEW: Final = 33  # batches
+LOST: Final = "the journal was lost or replaced"
 JETSTREAM: Final = """
 jetstream {{ store_dir: "{store}", max_file: 2GB, sync_interval: always }}
 max_payload: 256KB
@@ -131,6 +134,37 @@ def test_a_standby_that_loses_its_connection_while_it_reads_the_journal_misses_n
     assert_recorded(history, second.data_dir)
     assert_verifies(second)
     assert "only in another daemon" not in second.log()
+
+
+@pytest.mark.journey
+def test_a_journal_in_an_older_state_is_reported_at_once_by_every_daemon(
+    start_daemon: StartDaemon, shared: Shared, tmp_path: Path
+) -> None:
+    store = tmp_path / "store"
+    daemons = [start_daemon(f'{shared.config}name = "{name}"\n') for name in ("a", "b")]
+    agent = Agent("code", shared.bus.url, history := History(), shared.agent)
+
+    with agent.at_work():
+        history.until_allowed()
+        with down(shared.bus):
+            shutil.copytree(store, tmp_path / "older")
+        allowed = history.until_allowed().decision.seq or 0
+        for daemon in daemons:
+            audit = files(daemon.data_dir / "audit")[-1]
+            until(lambda audit=audit: end_of(audit)[1] >= allowed)  # type: ignore[misc]
+        with down(shared.bus):
+            shutil.rmtree(store)
+            (tmp_path / "older").rename(store)
+        back = time.monotonic()
+        for daemon in daemons:
+            until(lambda daemon=daemon: LOST in daemon.log())  # type: ignore[misc]
+            until(lambda daemon=daemon: LOST in fetch(daemon, "/healthz").body.decode())  # type: ignore[misc]
+        status = daemons[0].safetyd("status", SAFETYD_KEY_FILE=str(shared.operator))
+        for daemon in daemons:
+            daemon.kill()
+
+    assert LOST in status.stderr
+    assert not [heard for heard in history.allows if heard.t > back]
 
 
 @pytest.mark.journey

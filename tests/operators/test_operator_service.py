@@ -130,7 +130,7 @@ class OperatorRig:
         )
         publisher = self.captured.publisher
         self.service = OperatorService(
-            publisher, runner, settings.question_limits, settings.may_send
+            publisher, publisher, runner, settings.question_limits, settings.may_send
         )
 
     async def commit(self, by: str, question: CommitQuestion) -> CommitAnswer:

@@ -96,8 +96,10 @@ async def _stop(location: Location, reason: str, agent: str | None, facts: Facts
     async with connected(location) as operator:
         reply = await operator.ask(StopCommand(reason=reason, agent=agent))
         _say(f"Stopped {plain(agent) if agent else 'all agents'}.")
-        lasts = reply.journalled
-        if not lasts:
+        lasts = reply.journalled or reply.held
+        if reply.held:
+            _say("The stop is stored. It is recorded as soon as a daemon decides.")
+        elif not lasts:
             _say("The stop is active but not recorded yet: the journal does not answer.")
         status = await _status(operator)
         files = [Path(file) for file in status.stop_files] if status else []
@@ -112,7 +114,7 @@ async def _stop(location: Location, reason: str, agent: str | None, facts: Facts
         _say("No [stop] commands were run: the daemon did not say which are configured.")
     commands = status.stop_commands if status and agent is None else ()
     failed = [command for command in commands if not _run(command)]
-    facts |= {"journalled": lasts, "file": str(path) if written else None}
+    facts |= {"journalled": reply.journalled, "file": str(path) if written else None}
     facts |= {"acknowledged": heard.acknowledged, "silent": heard.silent, "failed": failed}
     ended = _end(heard, rows, failed, agent)
     return ended if lasts or written else BLOCKED

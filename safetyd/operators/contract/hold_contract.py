@@ -20,11 +20,14 @@ class StopDone(Done, frozen=True, kw_only=True, omit_defaults=True):
 
     It is true once the stop is in the journal or, if that cannot be written, in the reserve file.
     With several daemons, only the journal counts for the one that decides.
+
+    `held` is true if the stop is stored here, but not in the journal: no daemon decides now, or it
+    cannot be reached from here. It is recorded as soon as a daemon decides.
     """
 
     epoch: int
     journalled: bool
-    held: bool = False  # A standby has the stop, and the daemon that decides does not have it yet.
+    held: bool = False
 
 
 class StopCommand(Command[StopDone], frozen=True, tag="stop"):
@@ -33,6 +36,7 @@ class StopCommand(Command[StopDone], frozen=True, tag="stop"):
     The stop is in force before the answer is sent.
     """
 
+    always = True
     reason: str = ""
     agent: str | None = None
     via: Via = ""

@@ -23,6 +23,8 @@ class Call(msgspec.Struct, Generic[Answer_co], frozen=True, omit_defaults=True):
     """A message to the daemon. The answer is an `Answer_co` or a refusal."""
 
     verb: ClassVar[Verb]  # part of the subject; it decides who may send the message
+    # Answered without the engine, even while another daemon may be writing the journal.
+    always: ClassVar[bool] = False
 
 
 class Question(Call[Answer_co], frozen=True, tag_field=TAG_FIELD):
@@ -32,8 +34,6 @@ class Question(Call[Answer_co], frozen=True, tag_field=TAG_FIELD):
     paths: ClassVar[tuple[str, ...]] = ()  # below /api/v1; names in braces are fields
     # Needed for `stop` and `deny --agent`, so operators get the answer under any load.
     protecting: ClassVar[bool] = False
-    # Answered without the engine, even while another daemon may be writing the journal.
-    always: ClassVar[bool] = False
 
 
 class Command(Call[Answer_co], frozen=True, tag_field=TAG_FIELD):

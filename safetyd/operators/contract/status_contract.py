@@ -184,6 +184,7 @@ class HealthQuestion(Question[HealthAnswer], frozen=True, tag="health"):
     """
 
     paths = ("/health",)
+    always = True
 
 
 Level = Literal["NORMAL", "SAFE MODE", "PAUSED", "STOPPED"]

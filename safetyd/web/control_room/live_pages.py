@@ -3,9 +3,10 @@
 The whole feed is pushed once, and after that only its new rows. A reader who misses rows gets the
 whole page again.
 
-After every commit, all open pages are due to be rendered. They are rendered one after the other,
-with pauses in proportion to the work, so that the daemon has most of its time for agents, no
-matter how many readers there are. Waiting for the engine's answer does not count as work.
+After every commit, and every second, all open pages are due to be loaded. A page whose content is
+still the same is not rendered. The others are rendered one after the other, with pauses in
+proportion to the work, so that the daemon has most of its time for agents, no matter how many
+readers there are. Waiting for the engine's answer does not count as work.
 """
 
 import logging
@@ -15,10 +16,12 @@ from typing import Final, NamedTuple
 
 import anyio
 from markupsafe import Markup
+from msgspec.structs import asdict
 
 from safetyd.clock import uptime, worked
 from safetyd.core.events.event import Event
 from safetyd.core.token_bucket import Refill, TokenBucket
+from safetyd.operators.replies import Done
 from safetyd.web.control_room.room_pages import Context, News, Shown
 from safetyd.web.control_room.room_rendering import Parts
 
@@ -52,6 +55,7 @@ class LivePage:
         self.shown = shown
         self.content: Context | None = None
         self.wanted = False
+        self.rendered: tuple[Context, ...] = ()  # what it was rendered from
         self.edition = 0  # the version of the content
         self.rows = b""  # the rows that turn the previous edition into this one, if any
         self.messages: dict[str, bytes] = {}
@@ -67,6 +71,11 @@ class LivePage:
         self.content = news.content
         self._rows.tokens -= len(news.rows)
         self._rests_until = uptime() + CROWDED_S if news.crowded else 0.0
+
+    def differs(self, *contents: Context) -> bool:
+        """Note what the page is rendered from. Return whether more than the time has changed."""
+        before, self.rendered = self.rendered, tuple(map(_timeless, contents))
+        return self.rendered != before
 
     @property
     def room(self) -> int:
@@ -140,11 +149,14 @@ class PageReader:
         return said
 
 
-Make = Callable[[LivePage, bool], Awaitable[Callable[[], Parts]]]
+Make = Callable[[LivePage, bool], Awaitable[Callable[[], Parts] | None]]
 
 
 class LivePages:
-    """`make` loads the content of a page and returns a function that renders it."""
+    """`make` loads the content of a page and returns a function that renders it.
+
+    It returns None if the page is rendered already.
+    """
 
     def __init__(self, make: Make) -> None:
         self._make = make
@@ -198,12 +210,21 @@ class LivePages:
     async def _renew(self, view: View, page: LivePage) -> None:
         try:
             make = await self._make(page, view.may_act)
+            if make is None:
+                return
             begun = worked()
             page.put(make())
             self._worked_s += worked() - begun
         except Exception:  # a page that cannot be rendered must not end the daemon
-            page.content = None
+            page.content, page.rendered = None, ()
             log.exception("%s cannot be shown", page.shown.page.path)
+
+
+def _timeless(content: Context) -> Context:
+    """Return the content of answers without the time when they were given."""
+    found = {name: value for name, value in content.items() if name != "at"}
+    answers = {name: asdict(value) for name, value in found.items() if isinstance(value, Done)}
+    return found | {name: _timeless(answer) for name, answer in answers.items()}
 
 
 def message(name: str, content: str) -> bytes:

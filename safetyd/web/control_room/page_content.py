@@ -56,9 +56,11 @@ MOST_AT_ONCE: Final = 200  # requests that can be answered together
 async def overview(ask: Ask, _params: Params) -> Context:
     """Return the state of the daemon and the latest events."""
     latest = await ask(DecisionsQuestion(what="events", limit=LATEST))
+    status, checks = asdict(await ask(StatusQuestion())), (await ask(HealthQuestion())).checks
+    del status["at"], status["disk"]  # they always change, and the page does not show them
     return {
-        "status": await ask(StatusQuestion()),
-        "health": await ask(HealthQuestion()),
+        "status": status,
+        "ill": [check for check in checks if check.state != "good"],
         "channels": (await ask(ChannelsQuestion())).channels,
         "rows": latest.rows,
     }

@@ -145,20 +145,30 @@ class ControlRoom:
         self,
         live: LivePage,
         may_act: bool,  # noqa: FBT001 - of a view
-    ) -> Callable[[], Parts]:
-        """Load a page and return a function that renders it, or renders the bar after a refusal."""
+    ) -> Callable[[], Parts] | None:
+        """Load a page and return a function that renders it, or renders the bar after a refusal.
+
+        Return None if all that is the same as at the last rendering.
+        """
         ask, shown = self._asking(LIVE), live.shown
         bar = await self._bar(ask)
         try:
             if news := await self._news(live, bar, ask):
+                if not (live.differs(bar, {}) or news.rows or live.wanted):
+                    return None
                 make = partial(self._rendering.news, whole=live.wanted)
                 return partial(make, shown, bar, news, may_act=may_act)
             shown, content = await self._content(shown, bar, ask)
         except CommandRefused as exc:
             log.debug("page %s was not updated: %s", shown.address, exc)
+            if not live.differs(bar, {}):
+                return None
             return partial(self._rendering.bar_alone, shown, bar, may_act=may_act)
-        live.content = content if shown.page.news else None
-        return partial(self._rendering.parts, shown, bar, content, may_act=may_act)
+        fed = shown.page.news is not None  # from now on, only new rows are loaded
+        live.content = content if fed else None
+        if live.differs(bar, {} if fed else content) or fed or live.wanted:
+            return partial(self._rendering.parts, shown, bar, content, may_act=may_act)
+        return None
 
     async def _news(self, live: LivePage, bar: Context, ask: Ask) -> News | None:
         """Return the new rows of a page, or None if the whole page has to be loaded."""

@@ -51,8 +51,8 @@ from safetyd.web.operator_gateway import OperatorGateway
 
 VIA: Final = "web"
 HELD: Final = (
-    "No other daemon has recorded the stop yet. It is sent again until one does. A daemon that "
-    "still decides may allow actions until then."
+    "No daemon has recorded the stop yet. It is recorded as soon as a daemon decides. Another "
+    "daemon that still decides may allow actions until then."
 )
 NO_ANSWER: Final = "No answer: {}."
 
@@ -123,11 +123,10 @@ class RoomActions:
         agent = _one(form, "agent") or None
         command = StopCommand(agent=agent, reason=_one(form, "reason"), via=VIA)
         told = await self._gateway.ask(visitor.name, command)
-        said = f"{agent or 'Everything'} is stopped."
         if told.held:
-            said = f"This standby has stopped {agent or 'everything'}. {HELD}"
+            return Done(f"This daemon has stopped {agent or 'everything'}. {HELD}", "/stopped")
         kept = "" if told.journalled else " The stop is not stored: a restart would lose it."
-        return Done(f"{said}{kept}", "/stopped")
+        return Done(f"{agent or 'Everything'} is stopped.{kept}", "/stopped")
 
     async def resume(self, visitor: Visitor, _name: str, form: Form) -> Done:
         """End the stop of everything or of one agent. The message lists stops that remain."""

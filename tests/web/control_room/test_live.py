@@ -1,6 +1,7 @@
 """Live pages: what is pushed to which reader."""
 
 import logging
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -13,7 +14,7 @@ from safetyd.operators.contract.session_contract import SessionEndCommand
 from safetyd.web.control_room import live_pages
 from safetyd.web.control_room.live_pages import LivePage, LivePages, PageReader, View, message
 from safetyd.web.control_room.page_content import PAGES
-from safetyd.web.control_room.room_pages import RoomPages, Shown
+from safetyd.web.control_room.room_pages import Context, RoomPages, Shown
 from safetyd.web.control_room.room_rendering import Parts
 from tests.servers import until
 from tests.web.control_room.room_site import Browser, Pushed, RoomSite
@@ -170,6 +171,38 @@ async def test_a_page_that_is_not_there_keeps_its_content_and_its_bar_is_live(
 
     assert set(names(told)) == {"bar", "beat"}
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+@pytest.mark.parametrize("address", ["/", "/feed", "/agents", "/requests"])
+async def test_an_idle_page_is_never_rendered_again(
+    site: RoomSite, alice: Browser, monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    loaded, rendered = Counter[str](), Counter[str]()
+    differs, put = LivePage.differs, LivePage.put
+
+    def load(page: LivePage, *contexts: Context) -> bool:
+        loaded[address] += 1
+        return differs(page, *contexts)
+
+    def render(page: LivePage, parts: Parts) -> None:
+        rendered[address] += 1
+        put(page, parts)
+
+    monkeypatch.setattr(LivePage, "differs", load)
+    monkeypatch.setattr(LivePage, "put", render)
+    monkeypatch.setattr(live_pages, "LATEST_S", 0.02)
+    monkeypatch.setattr(live_pages, "SOONEST_S", 0.01)
+    site.asks()
+    async with alice.live(address) as stream:
+        await stream.until("beat")
+        before, seen = rendered.total(), loaded.total()
+        await until(lambda: loaded.total() > seen + 10)
+        idle = rendered.total() - before
+        site.asks("p2")
+        await stream.until("bar", "2 pending")
+
+    assert before
+    assert not idle
 
 
 async def test_while_the_journal_cannot_be_written_pages_say_so_and_come_back(

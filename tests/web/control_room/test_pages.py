@@ -393,20 +393,20 @@ async def test_an_engine_that_does_not_answer_is_said_on_the_page(
     assert "/stop" in page.forms
 
 
-async def test_a_daemon_that_was_displaced_says_nothing_and_does_nothing(
+async def test_a_daemon_that_was_displaced_says_nothing_and_does_nothing_but_stop(
     site: RoomSite, alice: Browser
 ) -> None:
     ref = site.asks()
     site.displaced = True
     page = await alice.get("/")
-    done = await alice.post("/stop")
+    done = await alice.post("/requests", do="deny", id=ref)
+    await alice.post("/stop")
 
     assert ref not in page.text
     assert "another daemon may be writing the journal" in page.main
-    assert done.note == (
-        "NOT STOPPED: another daemon may be writing the journal. Run `safetyd stop` in a terminal."
-    )
-    assert not site.stop.stop_flag.stops
+    assert done.note == "Not done: another daemon may be writing the journal."
+    assert site.state(ref) == "pending"
+    assert site.stop.stop_flag.holds("code")
 
 
 async def test_an_operator_over_the_rate_limit_can_still_stop(

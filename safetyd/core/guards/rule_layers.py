@@ -45,7 +45,8 @@ class Layer:
         return ALLOWED if kind.type in self._allowed or self._may_push(case) else None
 
     def _may_push(self, case: RuleCase) -> bool:
-        return case.kind.type == "push" and self._push_to.issuperset(case.remotes)
+        pushes = bool(self._push_to) and case.kind.type == "push"
+        return pushes and self._push_to.issuperset(case.remotes)
 
     def rules(self, case: RuleCase) -> Verdict | None:
         """Return the verdict on a part of a command: blocking rules first, then the others."""

@@ -10,6 +10,7 @@ from safetyd.core.shell.reading import HOLE, WHY, Access, Effect, Finding, Touch
 from safetyd.core.shell.scope import Command, Scope, Trace
 from safetyd.core.shell.words import (
     COMMAND,
+    DECODED,
     KNOWN,
     NETWORK,
     NOTHING,
@@ -17,7 +18,7 @@ from safetyd.core.shell.words import (
     UNKNOWN_TEXT,
     Flow,
     Word,
-    least_trusted,
+    mixed,
 )
 
 MAX_NAME: Final = 60
@@ -133,6 +134,9 @@ class Invocation:
 
     def reads(self, *words: Word) -> None:
         """Record that files are read. Guards decide whether they are secret."""
+        if self.shows_only_names:
+            self.found(Effect.READ, "shows names of files")
+            return
         names: dict[str, None] = {}
         for word in words:
             _name_files(word.text, names)
@@ -147,6 +151,21 @@ class Invocation:
             self.found(Effect.READ, "reads files", touches=touches)
         if shows:
             self._read_all([word for word in words if word.text[:1] in {"/", "~"}])
+
+    def names(self, paths: Sequence[str]) -> None:
+        """Record that a program may read files that its arguments name."""
+        if paths:
+            touches = tuple(dict.fromkeys(self._touch(path, Access.READ) for path in paths))
+            self.found(Effect.READ, "reads files", touches=touches)
+
+    @property
+    def shows_only_names(self) -> bool:
+        """True if the agent sees names and states of files, but no contents.
+
+        A later command may use the names, so they must not be piped or substituted.
+        """
+        listed = not self.runner.listed("naming").isdisjoint((self.call.name, self.named))
+        return listed and self.scope.piped_to is None and not self._trace.way
 
     def _read_all(self, words: Sequence[Word]) -> None:
         """Record that a program reads or copies all files of a home folder or the system."""
@@ -177,6 +196,8 @@ class Invocation:
             return
         if where.path in self.scope.files:
             self.scope.files[where.path] = changed(self.scope.files[where.path])
+        elif self.stdin is not None and self.stdin.origin in {DECODED, NETWORK}:
+            self.scope.files[where.path] = changed(self.stdin)  # made of the program's input
         if where.kind in {places.INSIDE, places.TEMPORARY}:
             self.found(Effect.WORK, f"{what} {shown}", touches=touch)
         elif where.kind == places.DISK:
@@ -282,7 +303,7 @@ def followed(before: Flow, after: Flow) -> Flow:
     """Join two flows."""
     known = before.text is not None and after.text is not None
     text = f"{before.text}{after.text}" if known else None
-    return Flow(text, least_trusted([before.origin, after.origin]))
+    return Flow(text, mixed([before.origin, after.origin]))
 
 
 def visible(text: str) -> str:

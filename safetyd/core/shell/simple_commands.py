@@ -8,6 +8,7 @@ from typing import Final
 from tree_sitter import Node
 
 from safetyd.core.shell import places, rows, shape
+from safetyd.core.shell.argument_rules import find_in_arguments
 from safetyd.core.shell.calls import Call, split_command
 from safetyd.core.shell.code.secret_names import is_key, shows_names_only
 from safetyd.core.shell.declared_checks import DeclaredChecks
@@ -16,6 +17,7 @@ from safetyd.core.shell.open_input import find_open_input
 from safetyd.core.shell.programs import Program, Row, Table, Wraps
 from safetyd.core.shell.reading import HOLE, OWN_PROGRAM, Effect, Trait, word_set
 from safetyd.core.shell.scope import MAX_OPTIONS, POSITIONAL, Command, Scope, Trace, Trap
+from safetyd.core.shell.shell_setups import find_setup
 from safetyd.core.shell.statements import Statements
 from safetyd.core.shell.tree.assignments import DECLARING, forget_read
 from safetyd.core.shell.tree.fork_bombs import forks_itself
@@ -33,6 +35,7 @@ from safetyd.core.shell.words import (
     Flow,
     Word,
     as_one,
+    mixed,
 )
 
 Reader = Callable[[Invocation], None]
@@ -337,6 +340,11 @@ class Commands:
             # The definition may not be in effect: `alias rm=ls; \rm`, `unset -f rm; rm`.
             if self._table.find(first.text) is None:
                 return flow
+            return Flow(None, mixed([flow.origin, self._found(first, command, scope).origin]))
+        return self._found(first, command, scope)
+
+    def _found(self, first: Word, command: Command, scope: Scope) -> Flow:
+        """Analyse a program by its name."""
         name = places.program_name(first.text)
         program = self._table.find(name) if name else None
         if name in _COUNTING and any(counts_by_running(word.text) for word in command.words[1:]):
@@ -358,6 +366,8 @@ class Commands:
         inv.find_keys()
         if call.asks_help:
             inv.found_help()
+        elif find_setup(inv):
+            return inv.output
         elif row.reader:
             self._readers[row.reader](inv)
         elif row.wraps is not None:
@@ -366,6 +376,7 @@ class Commands:
             rows.apply(inv)
         find_open_input(inv, self.listed("open_input"))
         find_unknown_options(inv, call, self._trace.findings[found:])
+        find_in_arguments(inv, call, self._trace.findings[found:])
         return printed(inv, call)
 
     def _wrapped(self, wraps: Wraps, inv: Invocation) -> None:

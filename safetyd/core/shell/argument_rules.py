@@ -60,6 +60,12 @@ def find_in_arguments(inv: Invocation, call: Call, found: Sequence[Finding]) -> 
         _find_secrets(inv, call, found)
 
 
+def names_command(option: str) -> bool:
+    """Return True if the name of an option says that its value is a command."""
+    parts = [part.lower() for part in _part(option.partition("=")[0])]
+    return "no" not in parts and not _RUNS.isdisjoint(parts)
+
+
 def _find_unknown_names(inv: Invocation, call: Call) -> None:
     """Record an option whose name is only known at run time, if it may be a harmful one."""
     given = {value for _, value in call.options}
@@ -126,7 +132,7 @@ def _find_in_option(inv: Invocation, call: Call, word: Word, following: Word | N
         converts = name != "-o" or call.program.row.effect is Effect.WORK
         if converts and inv.scope.place(value.text).kind in _AWAY:
             inv.writes(value)
-    if "no" not in parts and not _RUNS.isdisjoint(parts) and _is_command(inv, value):
+    if names_command(name) and _is_command(inv, value):
         inv.shell(value, f"{call.name} {name}")
 
 

@@ -79,6 +79,7 @@ class Invocation:
         program: str = "",
         said: str | None = None,
         traits: tuple[Trait, ...] = (),
+        words: Sequence[Word] = (),
     ) -> None:
         """Add a finding. Without `why`, the reason is the general reason for the effect."""
         if effect is Effect.WORK and not touches and self._is_outside:
@@ -106,6 +107,7 @@ class Invocation:
                 way=trace.way,
                 traits=traits,
                 said=said,
+                words=tuple(word.text for word in words),
             )
         )
 

@@ -110,6 +110,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults
     way: tuple[str, ...] = ()  # programs that run it, outermost first: ("sh -c", "xargs")
     traits: tuple[Trait, ...] = ()
     said: str = ""  # its words after expansion, except quoted texts with spaces
+    words: tuple[str, ...] = ()  # all words after the name of a program that is not in the table
 
     @property
     def passes(self) -> bool:

@@ -438,7 +438,7 @@ class Commands:
         bare = len(command.words) == 1 and command.stdin is None
         traits: tuple[Trait, ...] = ("unlisted", "open_input") if bare else ("unlisted",)
         remedy = f"with [shell.programs.{name}] {verbs}"
-        inv.found(Effect.UNKNOWN, why, remedy=remedy, traits=traits)
+        inv.found(Effect.UNKNOWN, why, remedy=remedy, traits=traits, words=command.words[1:])
         inv.reads(*command.words[1:])
         return inv.output
 

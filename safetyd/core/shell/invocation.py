@@ -34,7 +34,15 @@ class Runner(Protocol):
     """Analyses the commands that a program runs, and looks up programs and lists."""
 
     def program(self, words: Sequence[Word], command: Command, scope: Scope, way: str) -> Flow: ...
-    def text(self, text: str, word: Word, scope: Scope, way: str, stdin: Flow | None) -> Flow: ...
+    def text(
+        self,
+        text: str,
+        word: Word,
+        scope: Scope,
+        way: str,
+        stdin: Flow | None,
+        given: Sequence[Word] = (),
+    ) -> Flow: ...
     def trap(self, word: Word, scope: Scope, *, late: bool) -> None: ...
     def sourced(self, text: str, word: Word, scope: Scope, way: str) -> Flow: ...
     def listed(self, name: str) -> frozenset[str]: ...
@@ -216,12 +224,14 @@ class Invocation:
             remedy = "with a path inside the project"
             self.found(Effect.IRREVERSIBLE, why, touches=touch, remedy=remedy, type="modify_config")
 
-    def shell(self, word: Word, way: str, stdin: Flow | None = None) -> Flow:
-        """Analyse a word as a shell script, and return its output."""
+    def shell(
+        self, word: Word, way: str, stdin: Flow | None = None, given: Sequence[Word] = ()
+    ) -> Flow:
+        """Analyse a word as a shell script with its arguments, and return its output."""
         if not word.known:
             self.runs_unknown(word.origin, "a command")
             return Flow(None, word.origin)
-        return self.runner.text(word.text, word, self.scope, way, stdin)
+        return self.runner.text(word.text, word, self.scope, way, stdin, given)
 
     def runs_unknown(self, origin: str, what: str) -> None:
         """Record that the command runs something whose content is unknown."""

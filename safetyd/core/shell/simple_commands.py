@@ -16,7 +16,7 @@ from safetyd.core.shell.invocation import Invocation, visible
 from safetyd.core.shell.open_input import find_open_input
 from safetyd.core.shell.programs import Program, Row, Table, Wraps
 from safetyd.core.shell.reading import HOLE, OWN_PROGRAM, Effect, Trait, word_set
-from safetyd.core.shell.scope import MAX_OPTIONS, POSITIONAL, Command, Scope, Trace, Trap
+from safetyd.core.shell.scope import MAX_OPTIONS, NUMBERED, POSITIONAL, Command, Scope, Trace, Trap
 from safetyd.core.shell.shell_setups import find_setup
 from safetyd.core.shell.statements import Statements
 from safetyd.core.shell.tree.assignments import DECLARING, forget_read
@@ -27,7 +27,6 @@ from safetyd.core.shell.words import (
     COMMAND,
     DECODED,
     DOWNLOADED,
-    KNOWN,
     NETWORK,
     NOTHING,
     PROJECT,
@@ -65,7 +64,6 @@ _SPECIAL: Final = word_set("""
     : . break continue eval exec exit return set shift source times trap unset
 """)
 _NO_PROGRAM: Final = Program("", Row())
-_OF_FUNCTIONS: Final = tuple("123456789")
 _CHECK: Final = "is a check listed in the project's settings"
 
 
@@ -124,11 +122,24 @@ class Commands:
         program = self._table.find(name)
         return program is not None and program.is_package
 
-    def text(self, text: str, word: Word, scope: Scope, way: str, stdin: Flow | None) -> Flow:
-        """Analyse a script that a program passes to a shell. The script does not change `scope`."""
+    def text(
+        self,
+        text: str,
+        word: Word,
+        scope: Scope,
+        way: str,
+        stdin: Flow | None,
+        given: Sequence[Word] = (),
+    ) -> Flow:
+        """Analyse a script that a program passes to a shell. The script does not change `scope`.
+
+        `given` are the arguments of the script, if they are known.
+        """
         inner = scope.copy()
         for name in POSITIONAL & inner.variables.keys():
             inner.variables[name] = UNKNOWN_TEXT  # the new shell has other arguments
+        if given:
+            inner.set_arguments(given)
         return self._script(text, word, inner, way, stdin)
 
     def trap(self, word: Word, scope: Scope, *, late: bool) -> None:
@@ -461,8 +472,8 @@ class Commands:
             flow = self._alias(name, body, given, inner, stdin)
         else:
             # Analyse a recursive call once more, with unknown arguments.
-            unknown = [Word(HOLE, 0, 0, COMMAND)] * len(_OF_FUNCTIONS)
-            _set_arguments(unknown if entered else given, inner)
+            unknown = [Word(HOLE, 0, 0, COMMAND)] * len(NUMBERED)
+            inner.set_arguments(unknown if entered else given)
             with self._trace.inside(name):
                 flow = self._statements.body(body, inner, stdin)
         scope.take_over(inner)
@@ -482,17 +493,6 @@ class Commands:
         if HOLE in text:
             raise NotAnalysable(f"the alias {name} has arguments that are only known at run time")
         return self.text(text, Word(text, 0, 0), scope, name, stdin)
-
-
-def _set_arguments(given: Sequence[Word], scope: Scope) -> None:
-    """Set the positional variables of a function."""
-    for number in _OF_FUNCTIONS:
-        scope.set(number, UNKNOWN_TEXT)
-    for number, word in zip(_OF_FUNCTIONS, given, strict=False):
-        scope.set(number, Flow(word.text, word.origin))
-    every = " ".join(word.text for word in given)
-    for name in "@*":
-        scope.set(name, Flow(every, COMMAND if HOLE in every else KNOWN))
 
 
 def _check_flags(builtin: str, flags: str) -> None:

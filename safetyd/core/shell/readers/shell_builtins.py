@@ -207,6 +207,8 @@ def read_environment(inv: Invocation) -> None:
         if any(word.text.startswith("+") for word in call.words):
             inv.scope.errexit = False
         _confuse(inv, ["keyword"] if "-k" in flags else given[:1] if "-o" in flags else [])
+        if call.words and call.words[0].text == "--":
+            inv.scope.set_arguments(call.words[1:])
     else:
         shows = not given and not inv.command.assignments and not call.has("-f", "-F")
     if shows and not shows_names_only(inv.scope.piped_to):

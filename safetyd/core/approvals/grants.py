@@ -274,7 +274,9 @@ class Grants(Actor):
         made = grant.made
         # An anonymous agent does not inherit the grants of a name whose key was revoked.
         another = (made.keyed and proposed.keyless) or made.type not in {None, kind.type}
-        graver = made.learned is not None and kind.reversibility == "irreversible"
+        graver = made.learned is not None and (
+            kind.reversibility == "irreversible" or self._reader.runs_file(proposed.proposal)
+        )
         if another or graver or grant.over(proposed.at, proposed.t):
             return False
         if not _belongs(made, proposed.proposal) or not self._worded(made.id, proposed, kind):

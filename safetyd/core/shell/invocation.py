@@ -6,7 +6,7 @@ from typing import Final, Protocol
 from safetyd.core.shell import places
 from safetyd.core.shell.calls import Call
 from safetyd.core.shell.code.secret_names import clear_key
-from safetyd.core.shell.reading import HOLE, WHY, Access, Effect, Finding, Touch, Trait
+from safetyd.core.shell.reading import HOLE, RUNS_FILE, WHY, Access, Effect, Finding, Touch, Trait
 from safetyd.core.shell.scope import Command, Scope, Trace
 from safetyd.core.shell.words import (
     COMMAND,
@@ -247,7 +247,7 @@ class Invocation:
     def runs_unknown_input(self, given: Flow) -> None:
         """Record that a program runs its input, such as the output of another command."""
         if given.origin == PROJECT:
-            self.found(Effect.WORK, "runs a script of the project")
+            self.found(Effect.WORK, "runs a script of the project", traits=RUNS_FILE)
         else:
             self.runs_unknown(given.origin, "its input")
             self.output = Flow(None, given.origin)
@@ -272,7 +272,7 @@ class Invocation:
         if source is None:
             touches = (self._touch(word.text, Access.READ),)
             why = f"runs {visible(word.text)}, a script of the project"
-            self.found(Effect.WORK, why, touches=touches)
+            self.found(Effect.WORK, why, touches=touches, traits=RUNS_FILE)
         elif source.text is not None and HOLE not in source.text:
             if read is None:
                 self.runner.text(source.text, word._replace(inner=-1), self.scope, way, None)
@@ -280,7 +280,8 @@ class Invocation:
                 read(source.text)
         elif source.origin in {places.TEMPORARY, *_OUT, places.UNKNOWN}:
             why = f"runs {visible(word.text)}, which is outside the project"
-            self.found(Effect.UNKNOWN, why, remedy="with a script of the project")
+            remedy = "with a script of the project"
+            self.found(Effect.UNKNOWN, why, remedy=remedy, traits=RUNS_FILE)
         elif source.origin in {KNOWN, PROJECT}:
             self.found(
                 Effect.UNKNOWN, f"runs {visible(word.text)}, which this command has just written"

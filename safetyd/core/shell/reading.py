@@ -89,8 +89,9 @@ class Touch(NamedTuple):
 
 
 # Facts that some rules look for: a command overwrites or deletes something on a remote, it reads
-# commands from its input, or its program is not in the table.
-Trait = Literal["rewrites_remote", "open_input", "unlisted"]
+# commands from its input, its program is not in the table, or it runs a file, which may change.
+Trait = Literal["rewrites_remote", "open_input", "unlisted", "runs_file"]
+RUNS_FILE: Final[tuple[Trait, ...]] = ("runs_file",)
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):

@@ -5,6 +5,7 @@ whose name is only known at run time, an option that names a command or an outpu
 after `--`, a secret file in any spelling, and text that leaves the machine in an address.
 """
 
+import functools
 import posixpath
 import re
 from collections.abc import Iterator, Sequence
@@ -42,28 +43,37 @@ _PRINTING: Final = word_set("""
 _paths = re.compile(
     r"(?:^|^-[A-Za-z]|[=:,@;|(\[{\"'+!<>])(/[^\s,;|()\[\]{}\"'<>]+|~/[^\s,;|()\[\]{}\"'<>]+)"
 ).findall
+_is_compound = re.compile(r"[=:,@;|(\[{\"'+!<>][/~]").search
 _LEAKING: Final = frozenset({COMMAND, DECODED, LIST, PROJECT})
 
 
 def find_in_arguments(inv: Invocation, call: Call, found: Sequence[Finding]) -> None:
     """Add findings for arguments that the program's reader or row did not explain."""
-    if not call.words:
-        return
-    passes = all(finding.passes for finding in found)
-    if passes and any(HOLE in word.text for word in call.words):
-        _find_unknown_names(inv, call)
-        _find_sent_text(inv, call)
+    said = " ".join([word.text for word in call.words])
+    hidden, options = HOLE in said, "-" in said
     row = call.program.row
-    if passes and row.wraps is None and row.reader in _ROWS:
-        _find_commands_and_outputs(inv, call)
-    if row.reader not in _PRINTING and not inv.shows_only_names:
+    if (hidden or options) and all(finding.passes for finding in found):
+        if hidden:
+            _find_unknown_names(inv, call)
+            _find_sent_text(inv, call)
+        if options and row.wraps is None and row.reader in _ROWS:
+            _find_commands_and_outputs(inv, call)
+    if "/" in said and row.reader not in _PRINTING and not inv.shows_only_names:
         _find_secrets(inv, call, found)
 
 
+@functools.lru_cache(maxsize=4096)
 def names_command(option: str) -> bool:
     """Return True if the name of an option says that its value is a command."""
     parts = [part.lower() for part in _part(option.partition("=")[0])]
     return "no" not in parts and not _RUNS.isdisjoint(parts)
+
+
+@functools.lru_cache(maxsize=4096)
+def _names_output(option: str) -> bool:
+    """Return True if the name of an option says that its value is a file that is written."""
+    parts = [part.lower() for part in _part(option)]
+    return option == "-o" or (len(option) > len("-o") and not _WRITES.isdisjoint(parts))
 
 
 def _find_unknown_names(inv: Invocation, call: Call) -> None:
@@ -127,8 +137,7 @@ def _find_in_option(inv: Invocation, call: Call, word: Word, following: Word | N
     value = word.with_text(text) if equals else following
     if value is None or name in call.program.valued or (value.text[:1] == "-" and not equals):
         return
-    parts = [part.lower() for part in _part(name)]
-    if name == "-o" or (len(name) > len("-o") and not _WRITES.isdisjoint(parts)):
+    if _names_output(name):
         converts = name != "-o" or call.program.row.effect is Effect.WORK
         if converts and inv.scope.place(value.text).kind in _AWAY:
             inv.writes(value)
@@ -160,7 +169,10 @@ def _find_secrets(inv: Invocation, call: Call, found: Sequence[Finding]) -> None
     words = [
         word
         for word in call.words
-        if "/" in word.text and word not in skipped and not (word.quoted and " " in word.text)
+        if "/" in word.text
+        and (word.text[0] in "/~-" or _is_compound(word.text))
+        and word not in skipped
+        and not (word.quoted and " " in word.text)
     ]
     if not words:
         return

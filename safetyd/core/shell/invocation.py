@@ -115,7 +115,7 @@ class Invocation:
                 way=trace.way,
                 traits=traits,
                 said=said,
-                words=tuple(word.text for word in words),
+                words=tuple([word.text for word in words]) if words else (),
             )
         )
 
@@ -174,8 +174,10 @@ class Invocation:
 
         A later command may use the names, so they must not be piped or substituted.
         """
-        listed = not self.runner.listed("naming").isdisjoint((self.call.name, self.named))
-        return listed and self.scope.piped_to is None and not self._trace.way
+        if self.scope.piped_to is not None or self._trace.way:
+            return False
+        naming = self.runner.listed("naming")
+        return self.call.name in naming or self.named in naming
 
     def _read_all(self, words: Sequence[Word]) -> None:
         """Record that a program reads or copies all files of a home folder or the system."""

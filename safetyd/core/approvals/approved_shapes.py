@@ -27,7 +27,7 @@ from safetyd.core.guards.gate.command_rules import EFFECT, PROGRAM
 from safetyd.core.messages.binding import Seen, binding
 from safetyd.core.messages.proposal import Proposal
 from safetyd.core.shell.command_reader import CommandReader
-from safetyd.core.shell.reading import HOLE, Access, Effect, Finding
+from safetyd.core.shell.reading import HOLE, RUNS_FILE, Access, Effect, Finding
 from safetyd.core.shell.shape import exactly, in_words, narrowed
 
 ENOUGH: Final = 10  # approvals
@@ -238,11 +238,11 @@ class ApprovedShapes(Actor):
 def _is_plain(finding: Finding) -> bool:
     """Return whether a command itself says what it runs, and that is nothing that is never granted.
 
-    Commands from variables, other commands, input or files of commands can change.
+    Commands from variables, other commands, input or files can change.
     """
     said = bool(finding.program) and not finding.way and HOLE not in finding.said
     ordinary = finding.effect in _EFFECTS and finding.type not in _NEVER
-    return said and ordinary and "open_input" not in finding.traits
+    return said and ordinary and not {"open_input", *RUNS_FILE} & {*finding.traits}
 
 
 def _is_ordinary(kind: Kind) -> bool:

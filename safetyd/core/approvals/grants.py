@@ -16,6 +16,7 @@ import msgspec
 from safetyd.core.action_types import Kind
 from safetyd.core.actor import Actor, hearing, later, on
 from safetyd.core.approvals.host_calls import is_command_alone, project_folder
+from safetyd.core.approvals.shown_calls import are_like, shown_words
 from safetyd.core.events.daemon_events import ClockStepped
 from safetyd.core.events.decision_events import Decided, Proposed
 from safetyd.core.events.event import Event, Ticked, steady, wall
@@ -273,7 +274,9 @@ class Grants(Actor):
         made = grant.made
         # An anonymous agent does not inherit the grants of a name whose key was revoked.
         another = (made.keyed and proposed.keyless) or made.type not in {None, kind.type}
-        graver = made.learned is not None and kind.reversibility == "irreversible"
+        graver = made.learned is not None and (
+            kind.reversibility == "irreversible" or self._reader.runs_file(proposed.proposal)
+        )
         if another or graver or grant.over(proposed.at, proposed.t):
             return False
         if not _belongs(made, proposed.proposal) or not self._worded(made.id, proposed, kind):
@@ -310,6 +313,8 @@ class Grants(Actor):
         found = self._reader.reading(proposal).findings
         mine = [f for f in found if f.program == made.program and f.effect is Effect.UNKNOWN]
         if made.folder and not all(_begins(f, made.program, proposal.text) for f in mine):
+            return False
+        if made.folder and not are_like(shown_words(mine), made.words, made.folder):
             return False
         others = [f for f in found if not f.passes and f not in mine]
         # Other work in the command was not shown to the operator.

@@ -1,8 +1,8 @@
 """Remembers unknown programs that an operator has approved for a coding agent.
 
 If an action needs approval only because it runs an unknown program, its request says that an
-approval also covers further calls of that program, in the same project and for some hours. The
-approval then creates an ordinary grant, which can be revoked.
+approval also covers further calls of that program with the same options, in the same project and
+for some hours. The approval then creates an ordinary grant, which can be revoked.
 """
 
 import hashlib
@@ -15,6 +15,7 @@ from safetyd.core.actor import Actor, hearing, on
 from safetyd.core.approvals.grants import Grants
 from safetyd.core.approvals.host_calls import is_command_alone, project_folder
 from safetyd.core.approvals.queue import Approvals
+from safetyd.core.approvals.shown_calls import MAX_WORDS, are_like, shown_words
 from safetyd.core.events.decision_events import Proposed, RememberedProgram
 from safetyd.core.events.event import Event
 from safetyd.core.events.request_events import Answered, Granted
@@ -45,7 +46,10 @@ def remembered(
     objections = {rule for verdict in verdicts for rule in (verdict.rule, *verdict.also)}
     if objections != {rule for finding in found for rule in rules_of(finding)}:
         return None
-    return RememberedProgram(program=programs.pop(), folder=folder, hours=hours)
+    words = shown_words(found)
+    if len(words) > MAX_WORDS or any(verdict.masks_text for verdict in verdicts):
+        return None
+    return RememberedProgram(program=programs.pop(), folder=folder, hours=hours, words=words)
 
 
 class ProgramMemory(Actor):
@@ -84,10 +88,15 @@ class ProgramMemory(Actor):
                 keyed=not asked.keyless,
                 program=program.program,
                 folder=program.folder,
+                words=program.words,
             ),
         )
 
     def _is_known(self, agent: str, program: RememberedProgram) -> bool:
         made = (grant.made for grant in self._grants.live())
         same = (agent, program.program, program.folder)
-        return any((one.agent, one.program, one.folder) == same for one in made)
+        return any(
+            (one.agent, one.program, one.folder) == same
+            and are_like(program.words, one.words, one.folder)
+            for one in made
+        )

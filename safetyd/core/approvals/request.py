@@ -165,7 +165,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults
             return ""
         return (
             f"Approval also covers further calls of {also.program} by {self.agent} in "
-            f"{also.folder}, for {also.hours:g} h"
+            f"{also.folder}, with no other options, for {also.hours:g} h"
         )
 
     @property

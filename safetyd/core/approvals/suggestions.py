@@ -96,7 +96,8 @@ class PastAnswers(Actor):
             return
         self._add(event, request, None)
         proposal = request.asked.proposal
-        if says_all(proposal) and len(proposal.text) <= TEXT_CHARS:
+        exact = says_all(proposal) and len(proposal.text) <= TEXT_CHARS
+        if exact and not self._reader.runs_file(proposal):
             self._add(event, request, self._reader.shaped(proposal).text)
         if program := unknown_program(request.asked):
             self._add(event, request, None, program)

@@ -40,6 +40,7 @@ class RememberedProgram(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     program: str  # With its subcommand.
     folder: str  # The project.
     hours: float  # How long the approval covers them.
+    words: tuple[str, ...] = ()  # The words of the calls that the request shows.
 
 
 class Asking(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):

@@ -149,6 +149,8 @@ class Granted(Event, kw_only=True, omit_defaults=True, tag="granted"):
     session: str | None = None  # The only session in which the grant applies.
     folder: str = ""  # The only project folder in which it applies, for coding agents.
     learned: Learned | None = None  # Set if it was suggested after many approvals.
+    # The words of the calls of the program that the operator saw. Other options are not covered.
+    words: tuple[str, ...] = ()
 
     @property
     def wide(self) -> bool:

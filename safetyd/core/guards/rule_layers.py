@@ -42,8 +42,11 @@ class Layer:
             # A rule loosens a prohibited type only if it names the type.
             if (not prohibited(kind) or kind.type in rule.types) and rule.matches(case):
                 return rule.verdict
-        pushes = kind.type == "push" and case.proposal.remote in self._push_to
-        return ALLOWED if pushes or kind.type in self._allowed else None
+        return ALLOWED if kind.type in self._allowed or self._may_push(case) else None
+
+    def _may_push(self, case: RuleCase) -> bool:
+        pushes = bool(self._push_to) and case.kind.type == "push"
+        return pushes and self._push_to.issuperset(case.remotes)
 
     def rules(self, case: RuleCase) -> Verdict | None:
         """Return the verdict on a part of a command: blocking rules first, then the others."""

@@ -17,6 +17,7 @@ from safetyd.core.events.decision_events import Proposed
 from safetyd.core.messages.binding import is_all
 from safetyd.core.messages.proposal import Amount, Count, Proposal
 from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict
+from safetyd.core.shell.command_reader import CommandReader
 from safetyd.core.text.folding import forms
 from safetyd.core.text.path_globs import Globs, PathTarget
 from safetyd.core.text.patterns import PatternSet
@@ -221,10 +222,18 @@ class RuleCase(msgspec.Struct, frozen=True):
     proposed: Proposed
     kind: Kind
     places: tuple[PathTarget, ...]
+    reader: CommandReader | None = None  # None for a part of a command that was analysed before
 
     @property
     def proposal(self) -> Proposal:
         return self.proposed.proposal
+
+    @property
+    def remotes(self) -> tuple[str | None, ...]:
+        """The remotes to which an action sends. For a push with a text, its command names them."""
+        if self.reader is None or self.kind.type != "push" or not self.proposal.text:
+            return (self.proposal.remote,)
+        return self.reader.remotes(self.proposal)
 
 
 Test = Callable[[RuleCase], bool]
@@ -237,7 +246,7 @@ class Rule:
         self.verdict = _verdict(config)
         self.types = frozenset(kinds.named(name).type for name in config.when.types)
         self._tests = (
-            *_named(config.when, self.types, mode),
+            *_named(config.when, self.types, mode, allows=self.verdict is ALLOWED),
             *_said(config.when, allows=self.verdict is ALLOWED),
             *_measured(config.when),
             *_timed(config.when, timezone),
@@ -264,7 +273,7 @@ def _conditions(when: When) -> Iterator[str]:
             yield f"{name} {', '.join(given) if isinstance(given, tuple) else given}"
 
 
-def _named(when: When, types: frozenset[str], mode: str) -> Iterator[Test]:
+def _named(when: When, types: frozenset[str], mode: str, *, allows: bool) -> Iterator[Test]:
     if types:
         yield lambda case: case.kind.type in types
     if when.agents:
@@ -274,7 +283,8 @@ def _named(when: When, types: frozenset[str], mode: str) -> Iterator[Test]:
     if when.modes:
         yield lambda case: mode in when.modes  # noqa: ARG005
     if when.remotes:
-        yield lambda case: case.proposal.remote in when.remotes
+        enough = all if allows else any
+        yield lambda case: enough(remote in when.remotes for remote in case.remotes)
 
 
 def _said(when: When, *, allows: bool) -> Iterator[Test]:

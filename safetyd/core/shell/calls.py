@@ -26,6 +26,11 @@ _REFUSES: Final = frozenset({"false", "no", "0", "off", "none", "null", "never",
 _SAME: Final = ("dry-run", "simulate", "just-print", "recon", "no-act", "n", "s", "help", "version")
 _SAYS_YES: Final = re.compile(r"-[a-zA-Z]*y|--assume-?yes|--setopt=assume(?:yes|no)").match
 _PLAIN_READERS: Final = frozenset({"", "family", "forge", "bucket", "query", "database_tool"})
+# Readers of programs that also run others, with the verbs that do so.
+_RUNNING_READERS: Final = frozenset({"package_runner", "pip", "docker"})
+_RUNNING: Final = frozenset({"run", "exec", "x", "dlx", "tool", "shell", "start"})
+_NOT_HELPED: Final = word_set("alias cd command eval interpreter kill shell source tee trap")
+_HALTING: Final = word_set("halt init poweroff reboot shutdown telinit")
 _HELP: Final = frozenset({"--help", "-h", "-help", "--version"})
 _HELPED_BY_WORD: Final = frozenset({"aws", "ip", "tc", "bridge", "gcloud"})
 _is_verb = re.compile(r"[a-z][a-z0-9:_-]*").fullmatch
@@ -78,6 +83,9 @@ class Call:
         name, equals, value = text.partition("=")
         if equals and name in valued:
             self.options.append((name, _cut(word, len(name) + 1, value)))
+            return
+        if text[2:3] == HOLE and word.origin == NAME:  # `-j$(nproc)`
+            self.options.append((text[:2], _cut(word, 2, text[2:])))
             return
         for at, letter in enumerate(text[1:], start=1):
             option = f"-{letter}"
@@ -182,10 +190,19 @@ class Call:
         if len(self.words) != 1:
             return self._ends_in_help()
         said = self.words[0].text
+        if said == "-h":
+            return self._prints_help_for_h
         short = (
             said == "-v" and self.program.has_verbs
         )  # as in npm; in other programs it often means verbose
         return short or said in {"--help", "--version", "-V", "-help", "-version"}
+
+    @property
+    def _prints_help_for_h(self) -> bool:
+        """Return True unless `-h` may be a setting, as in a shell, or halts the machine."""
+        row = self.program.row
+        plain = row.wraps is None and row.reader not in _NOT_HELPED
+        return plain and self.stdin is None and self.name not in _HALTING
 
     def _ends_in_help(self) -> bool:
         """Return True for a call that only asks for help on a verb: `terraform destroy -h`."""
@@ -196,9 +213,10 @@ class Call:
         row = self.program.row
         if last == "help" and self.name in _HELPED_BY_WORD:
             return all(map(_is_verb, verbs))
-        asks = last in _HELP and last not in self.program.valued
-        plain = self.program.has_verbs and row.reader in _PLAIN_READERS and not row.run
-        return asks and plain and all(map(_is_verb, verbs))
+        if last not in _HELP or not self.program.has_verbs or not all(map(_is_verb, verbs)):
+            return False
+        alone = len(verbs) == 1 and row.reader in _RUNNING_READERS
+        return (alone or row.reader in _PLAIN_READERS) and verbs[0] not in {*_RUNNING, *row.run}
 
 
 def _means(given: str, name: str) -> bool:

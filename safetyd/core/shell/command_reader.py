@@ -102,6 +102,22 @@ class CommandReader:
                 self._letters -= len(oldest[0])
         return known
 
+    def remotes(self, proposal: Proposal) -> tuple[str | None, ...]:
+        """Return the remotes to which the command of a proposal pushes.
+
+        None stands for an unknown remote, and for a part of the command that is no push.
+        """
+        if self._table is None:
+            return (None,)
+        found = [f for f in self.reading(proposal).findings if f.type == "push" or not f.passes]
+        return tuple(f.remote if f.type == "push" else None for f in found) or (None,)
+
+    def runs_file(self, proposal: Proposal) -> bool:
+        """Return True if a command runs a file, which may change between two calls."""
+        if not self.reads(self.kinds.of(proposal), proposal):
+            return False
+        return any("runs_file" in finding.traits for finding in self.reading(proposal).findings)
+
     @property
     def roots(self) -> list[str]:
         """The roots of all projects."""

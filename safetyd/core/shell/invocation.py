@@ -6,10 +6,11 @@ from typing import Final, Protocol
 from safetyd.core.shell import places
 from safetyd.core.shell.calls import Call
 from safetyd.core.shell.code.secret_names import clear_key
-from safetyd.core.shell.reading import HOLE, WHY, Access, Effect, Finding, Touch, Trait
+from safetyd.core.shell.reading import HOLE, RUNS_FILE, WHY, Access, Effect, Finding, Touch, Trait
 from safetyd.core.shell.scope import Command, Scope, Trace
 from safetyd.core.shell.words import (
     COMMAND,
+    DECODED,
     KNOWN,
     NETWORK,
     NOTHING,
@@ -17,7 +18,7 @@ from safetyd.core.shell.words import (
     UNKNOWN_TEXT,
     Flow,
     Word,
-    least_trusted,
+    mixed,
 )
 
 MAX_NAME: Final = 60
@@ -33,7 +34,15 @@ class Runner(Protocol):
     """Analyses the commands that a program runs, and looks up programs and lists."""
 
     def program(self, words: Sequence[Word], command: Command, scope: Scope, way: str) -> Flow: ...
-    def text(self, text: str, word: Word, scope: Scope, way: str, stdin: Flow | None) -> Flow: ...
+    def text(
+        self,
+        text: str,
+        word: Word,
+        scope: Scope,
+        way: str,
+        stdin: Flow | None,
+        given: Sequence[Word] = (),
+    ) -> Flow: ...
     def trap(self, word: Word, scope: Scope, *, late: bool) -> None: ...
     def sourced(self, text: str, word: Word, scope: Scope, way: str) -> Flow: ...
     def listed(self, name: str) -> frozenset[str]: ...
@@ -78,6 +87,7 @@ class Invocation:
         program: str = "",
         said: str | None = None,
         traits: tuple[Trait, ...] = (),
+        words: Sequence[Word] = (),
     ) -> None:
         """Add a finding. Without `why`, the reason is the general reason for the effect."""
         if effect is Effect.WORK and not touches and self._is_outside:
@@ -105,6 +115,7 @@ class Invocation:
                 way=trace.way,
                 traits=traits,
                 said=said,
+                words=tuple([word.text for word in words]) if words else (),
             )
         )
 
@@ -133,6 +144,9 @@ class Invocation:
 
     def reads(self, *words: Word) -> None:
         """Record that files are read. Guards decide whether they are secret."""
+        if self.shows_only_names:
+            self.found(Effect.READ, "shows names of files")
+            return
         names: dict[str, None] = {}
         for word in words:
             _name_files(word.text, names)
@@ -147,6 +161,23 @@ class Invocation:
             self.found(Effect.READ, "reads files", touches=touches)
         if shows:
             self._read_all([word for word in words if word.text[:1] in {"/", "~"}])
+
+    def names(self, paths: Sequence[str]) -> None:
+        """Record that a program may read files that its arguments name."""
+        if paths:
+            touches = tuple(dict.fromkeys(self._touch(path, Access.READ) for path in paths))
+            self.found(Effect.READ, "reads files", touches=touches)
+
+    @property
+    def shows_only_names(self) -> bool:
+        """True if the agent sees names and states of files, but no contents.
+
+        A later command may use the names, so they must not be piped or substituted.
+        """
+        if self.scope.piped_to is not None or self._trace.way:
+            return False
+        naming = self.runner.listed("naming")
+        return self.call.name in naming or self.named in naming
 
     def _read_all(self, words: Sequence[Word]) -> None:
         """Record that a program reads or copies all files of a home folder or the system."""
@@ -177,6 +208,8 @@ class Invocation:
             return
         if where.path in self.scope.files:
             self.scope.files[where.path] = changed(self.scope.files[where.path])
+        elif self.stdin is not None and self.stdin.origin in {DECODED, NETWORK}:
+            self.scope.files[where.path] = changed(self.stdin)  # made of the program's input
         if where.kind in {places.INSIDE, places.TEMPORARY}:
             self.found(Effect.WORK, f"{what} {shown}", touches=touch)
         elif where.kind == places.DISK:
@@ -193,12 +226,14 @@ class Invocation:
             remedy = "with a path inside the project"
             self.found(Effect.IRREVERSIBLE, why, touches=touch, remedy=remedy, type="modify_config")
 
-    def shell(self, word: Word, way: str, stdin: Flow | None = None) -> Flow:
-        """Analyse a word as a shell script, and return its output."""
+    def shell(
+        self, word: Word, way: str, stdin: Flow | None = None, given: Sequence[Word] = ()
+    ) -> Flow:
+        """Analyse a word as a shell script with its arguments, and return its output."""
         if not word.known:
             self.runs_unknown(word.origin, "a command")
             return Flow(None, word.origin)
-        return self.runner.text(word.text, word, self.scope, way, stdin)
+        return self.runner.text(word.text, word, self.scope, way, stdin, given)
 
     def runs_unknown(self, origin: str, what: str) -> None:
         """Record that the command runs something whose content is unknown."""
@@ -214,7 +249,7 @@ class Invocation:
     def runs_unknown_input(self, given: Flow) -> None:
         """Record that a program runs its input, such as the output of another command."""
         if given.origin == PROJECT:
-            self.found(Effect.WORK, "runs a script of the project")
+            self.found(Effect.WORK, "runs a script of the project", traits=RUNS_FILE)
         else:
             self.runs_unknown(given.origin, "its input")
             self.output = Flow(None, given.origin)
@@ -239,7 +274,7 @@ class Invocation:
         if source is None:
             touches = (self._touch(word.text, Access.READ),)
             why = f"runs {visible(word.text)}, a script of the project"
-            self.found(Effect.WORK, why, touches=touches)
+            self.found(Effect.WORK, why, touches=touches, traits=RUNS_FILE)
         elif source.text is not None and HOLE not in source.text:
             if read is None:
                 self.runner.text(source.text, word._replace(inner=-1), self.scope, way, None)
@@ -247,7 +282,8 @@ class Invocation:
                 read(source.text)
         elif source.origin in {places.TEMPORARY, *_OUT, places.UNKNOWN}:
             why = f"runs {visible(word.text)}, which is outside the project"
-            self.found(Effect.UNKNOWN, why, remedy="with a script of the project")
+            remedy = "with a script of the project"
+            self.found(Effect.UNKNOWN, why, remedy=remedy, traits=RUNS_FILE)
         elif source.origin in {KNOWN, PROJECT}:
             self.found(
                 Effect.UNKNOWN, f"runs {visible(word.text)}, which this command has just written"
@@ -282,7 +318,7 @@ def followed(before: Flow, after: Flow) -> Flow:
     """Join two flows."""
     known = before.text is not None and after.text is not None
     text = f"{before.text}{after.text}" if known else None
-    return Flow(text, least_trusted([before.origin, after.origin]))
+    return Flow(text, mixed([before.origin, after.origin]))
 
 
 def visible(text: str) -> str:

@@ -162,8 +162,8 @@ def _kind_below_home(path: str, project: Project) -> str:
 
 
 def holds_homes(path: str) -> bool:
-    """Return True if a path covers all home folders, or the settings of the system."""
-    return _bare(path) in {"/", "/home", "/Users", "/etc"}
+    """Return True if a path covers all home folders, or the settings of a user or the system."""
+    return _bare(path) in {"/", "/home", "/Users", "/etc", "~/.config", "~/.local/share"}
 
 
 def is_all_temporary(path: str) -> bool:

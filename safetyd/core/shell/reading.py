@@ -89,8 +89,9 @@ class Touch(NamedTuple):
 
 
 # Facts that some rules look for: a command overwrites or deletes something on a remote, it reads
-# commands from its input, or its program is not in the table.
-Trait = Literal["rewrites_remote", "open_input", "unlisted"]
+# commands from its input, its program is not in the table, or it runs a file, which may change.
+Trait = Literal["rewrites_remote", "open_input", "unlisted", "runs_file"]
+RUNS_FILE: Final[tuple[Trait, ...]] = ("runs_file",)
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -110,6 +111,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults
     way: tuple[str, ...] = ()  # programs that run it, outermost first: ("sh -c", "xargs")
     traits: tuple[Trait, ...] = ()
     said: str = ""  # its words after expansion, except quoted texts with spaces
+    words: tuple[str, ...] = ()  # all words after the name of a program that is not in the table
 
     @property
     def passes(self) -> bool:

@@ -8,11 +8,12 @@ from msgspec.structs import replace
 from tree_sitter import Node
 
 from safetyd.core.shell.places import UNKNOWN, Place, Project, place
-from safetyd.core.shell.reading import Blank, Effect, Finding, word_set
+from safetyd.core.shell.reading import HOLE, Blank, Effect, Finding, word_set
 from safetyd.core.shell.tree.syntax import NotAnalysable, text_of
-from safetyd.core.shell.words import COMMAND, UNKNOWN_TEXT, Flow, Word
+from safetyd.core.shell.words import COMMAND, KNOWN, UNKNOWN_TEXT, Flow, Word
 
-POSITIONAL: Final = frozenset({*"123456789", "@", "*"})  # arguments of a function
+NUMBERED: Final = tuple("123456789")
+POSITIONAL: Final = frozenset({*NUMBERED, "@", "*"})  # arguments of a function or script
 # Variables that the shell sets itself, whatever the command assigns to them.
 _DYNAMIC: Final = word_set("""
     _ REPLY MAPFILE COPROC OPTARG OPTIND PWD OLDPWD DIRSTACK RANDOM SRANDOM SECONDS LINENO
@@ -114,6 +115,16 @@ class Scope:
         """Set a variable."""
         self.variables[name] = UNKNOWN_TEXT if name in self.untrusted else value
         self.changed.append(name)
+
+    def set_arguments(self, given: Sequence[Word]) -> None:
+        """Set the positional variables of a function or script."""
+        for number in NUMBERED:
+            self.set(number, UNKNOWN_TEXT)
+        for number, word in zip(NUMBERED, given, strict=False):
+            self.set(number, Flow(word.text, word.origin))
+        every = " ".join(word.text for word in given)
+        for name in "@*":
+            self.set(name, Flow(every, COMMAND if HOLE in every else KNOWN))
 
     def forget(self, names: Iterable[str]) -> None:
         """Mark variables as unknown."""

@@ -8,6 +8,7 @@ from typing import Final
 from tree_sitter import Node
 
 from safetyd.core.shell import places, rows, shape
+from safetyd.core.shell.argument_rules import find_in_arguments
 from safetyd.core.shell.calls import Call, split_command
 from safetyd.core.shell.code.secret_names import is_key, shows_names_only
 from safetyd.core.shell.declared_checks import DeclaredChecks
@@ -15,7 +16,8 @@ from safetyd.core.shell.invocation import Invocation, visible
 from safetyd.core.shell.open_input import find_open_input
 from safetyd.core.shell.programs import Program, Row, Table, Wraps
 from safetyd.core.shell.reading import HOLE, OWN_PROGRAM, Effect, Trait, word_set
-from safetyd.core.shell.scope import MAX_OPTIONS, POSITIONAL, Command, Scope, Trace, Trap
+from safetyd.core.shell.scope import MAX_OPTIONS, NUMBERED, POSITIONAL, Command, Scope, Trace, Trap
+from safetyd.core.shell.shell_setups import find_setup
 from safetyd.core.shell.statements import Statements
 from safetyd.core.shell.tree.assignments import DECLARING, forget_read
 from safetyd.core.shell.tree.fork_bombs import forks_itself
@@ -25,7 +27,6 @@ from safetyd.core.shell.words import (
     COMMAND,
     DECODED,
     DOWNLOADED,
-    KNOWN,
     NETWORK,
     NOTHING,
     PROJECT,
@@ -33,6 +34,7 @@ from safetyd.core.shell.words import (
     Flow,
     Word,
     as_one,
+    mixed,
 )
 
 Reader = Callable[[Invocation], None]
@@ -62,7 +64,6 @@ _SPECIAL: Final = word_set("""
     : . break continue eval exec exit return set shift source times trap unset
 """)
 _NO_PROGRAM: Final = Program("", Row())
-_OF_FUNCTIONS: Final = tuple("123456789")
 _CHECK: Final = "is a check listed in the project's settings"
 
 
@@ -121,11 +122,24 @@ class Commands:
         program = self._table.find(name)
         return program is not None and program.is_package
 
-    def text(self, text: str, word: Word, scope: Scope, way: str, stdin: Flow | None) -> Flow:
-        """Analyse a script that a program passes to a shell. The script does not change `scope`."""
+    def text(
+        self,
+        text: str,
+        word: Word,
+        scope: Scope,
+        way: str,
+        stdin: Flow | None,
+        given: Sequence[Word] = (),
+    ) -> Flow:
+        """Analyse a script that a program passes to a shell. The script does not change `scope`.
+
+        `given` are the arguments of the script, if they are known.
+        """
         inner = scope.copy()
         for name in POSITIONAL & inner.variables.keys():
             inner.variables[name] = UNKNOWN_TEXT  # the new shell has other arguments
+        if given:
+            inner.set_arguments(given)
         return self._script(text, word, inner, way, stdin)
 
     def trap(self, word: Word, scope: Scope, *, late: bool) -> None:
@@ -337,6 +351,11 @@ class Commands:
             # The definition may not be in effect: `alias rm=ls; \rm`, `unset -f rm; rm`.
             if self._table.find(first.text) is None:
                 return flow
+            return Flow(None, mixed([flow.origin, self._found(first, command, scope).origin]))
+        return self._found(first, command, scope)
+
+    def _found(self, first: Word, command: Command, scope: Scope) -> Flow:
+        """Analyse a program by its name."""
         name = places.program_name(first.text)
         program = self._table.find(name) if name else None
         if name in _COUNTING and any(counts_by_running(word.text) for word in command.words[1:]):
@@ -358,6 +377,8 @@ class Commands:
         inv.find_keys()
         if call.asks_help:
             inv.found_help()
+        elif find_setup(inv):
+            return inv.output
         elif row.reader:
             self._readers[row.reader](inv)
         elif row.wraps is not None:
@@ -366,6 +387,7 @@ class Commands:
             rows.apply(inv)
         find_open_input(inv, self.listed("open_input"))
         find_unknown_options(inv, call, self._trace.findings[found:])
+        find_in_arguments(inv, call, self._trace.findings[found:])
         return printed(inv, call)
 
     def _wrapped(self, wraps: Wraps, inv: Invocation) -> None:
@@ -427,7 +449,7 @@ class Commands:
         bare = len(command.words) == 1 and command.stdin is None
         traits: tuple[Trait, ...] = ("unlisted", "open_input") if bare else ("unlisted",)
         remedy = f"with [shell.programs.{name}] {verbs}"
-        inv.found(Effect.UNKNOWN, why, remedy=remedy, traits=traits)
+        inv.found(Effect.UNKNOWN, why, remedy=remedy, traits=traits, words=command.words[1:])
         inv.reads(*command.words[1:])
         return inv.output
 
@@ -450,8 +472,8 @@ class Commands:
             flow = self._alias(name, body, given, inner, stdin)
         else:
             # Analyse a recursive call once more, with unknown arguments.
-            unknown = [Word(HOLE, 0, 0, COMMAND)] * len(_OF_FUNCTIONS)
-            _set_arguments(unknown if entered else given, inner)
+            unknown = [Word(HOLE, 0, 0, COMMAND)] * len(NUMBERED)
+            inner.set_arguments(unknown if entered else given)
             with self._trace.inside(name):
                 flow = self._statements.body(body, inner, stdin)
         scope.take_over(inner)
@@ -471,17 +493,6 @@ class Commands:
         if HOLE in text:
             raise NotAnalysable(f"the alias {name} has arguments that are only known at run time")
         return self.text(text, Word(text, 0, 0), scope, name, stdin)
-
-
-def _set_arguments(given: Sequence[Word], scope: Scope) -> None:
-    """Set the positional variables of a function."""
-    for number in _OF_FUNCTIONS:
-        scope.set(number, UNKNOWN_TEXT)
-    for number, word in zip(_OF_FUNCTIONS, given, strict=False):
-        scope.set(number, Flow(word.text, word.origin))
-    every = " ".join(word.text for word in given)
-    for name in "@*":
-        scope.set(name, Flow(every, COMMAND if HOLE in every else KNOWN))
 
 
 def _check_flags(builtin: str, flags: str) -> None:

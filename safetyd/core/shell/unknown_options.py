@@ -26,6 +26,7 @@ _NAMING: Final = {
     "podman ps": ("-q", "--quiet"),
     "podman images": ("-q", "--quiet"),
     "kubectl get": ("-o=name", "--output=name"),
+    "nproc": (),
     "go list": (),
     "pkg-config": ("--cflags", "--libs"),
 }

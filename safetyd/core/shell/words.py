@@ -18,13 +18,12 @@ COMMAND: Final = "command"  # the output of a local command
 VARIABLE: Final = "variable"  # the value of a variable that the command does not set
 NAME: Final = "name"  # a generated name of a commit or container, which never starts with a dash
 PROJECT: Final = "project"  # the content of a file of the project
+SETUP: Final = "setup"  # the output of a tool that sets up a shell, such as `brew shellenv`
 LIST: Final = "list"  # the elements of an array: any number of words, even in quotes
 DECODED: Final = "decoded"  # encoded text, such as base64
 NETWORK: Final = "network"
-_TRUST: Final = {
-    origin: rank
-    for rank, origin in enumerate((KNOWN, NAME, VARIABLE, PROJECT, COMMAND, LIST, DECODED, NETWORK))
-}
+_ORIGINS: Final = (KNOWN, NAME, SETUP, VARIABLE, PROJECT, COMMAND, LIST, DECODED, NETWORK)
+_TRUST: Final = {origin: rank for rank, origin in enumerate(_ORIGINS)}
 
 _ANSI: Final = dict(zip("abeEfnrtv", "\a\b\x1b\x1b\f\n\r\t\v", strict=True))
 _ansi_escape = re.compile(
@@ -79,13 +78,18 @@ def least_trusted(origins: Sequence[str]) -> str:
     return max(origins, key=_TRUST.__getitem__, default=KNOWN)
 
 
+def mixed(origins: Sequence[str]) -> str:
+    """Return the origin of joined texts. With other text, the setup of a shell is no longer one."""
+    return least_trusted([*origins, COMMAND] if SETUP in origins else origins)
+
+
 def together(printed: Sequence[Flow]) -> Flow:
     """Return the outputs of several commands joined."""
     if not printed:
         return NOTHING
     if len(printed) == 1:
         return printed[0]
-    origin = least_trusted([flow.origin for flow in printed])
+    origin = mixed([flow.origin for flow in printed])
     if any(flow.text is None for flow in printed):
         return Flow(None, origin)
     return Flow("".join(flow.text or "" for flow in printed), origin)
@@ -262,7 +266,9 @@ def run_inside(node: Node, values: Values, *, overlooked: bool = False) -> None:
 
 def _literal(text: str) -> str:
     """Return literal text. Raise if it contains an expansion that the parser missed."""
-    if ("`" in text or "$" in text) and _is_overlooked(text):
+    if "`" not in text and "$" not in text:
+        return text
+    if "$\\\n" in text or _is_overlooked(text):
         raise NotAnalysable("it contains an expansion in an unusual place")
     return text
 

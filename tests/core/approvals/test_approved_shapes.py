@@ -125,6 +125,20 @@ def test_nothing_dangerous_is_ever_suggested(row: dict[str, Any]) -> None:
     assert training.suggested() == [], row["why"]
 
 
+def test_a_grant_of_an_earlier_version_does_not_cover_a_file_that_may_have_changed() -> None:
+    row = next(row for row in TRAINED if row["approved"] == "make test")
+    training = trained(row)
+    (made,) = training.grants()
+    for text in ("bash scripts/step.sh", "make test"):
+        earlier = msgspec.structs.replace(
+            made, id=f"grt_{text}", text=f"^{re.escape(text)}$", seen=None
+        )
+        training.happens(earlier)
+
+    assert training.asked("make test").allowed
+    assert not training.asked("bash scripts/step.sh").allowed
+
+
 def test_the_control_of_the_rows_above_is_suggested() -> None:
     training = Training()
     training.approved(["x"] * ENOUGH, type="modify_config")

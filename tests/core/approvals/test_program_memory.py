@@ -70,7 +70,8 @@ def test_further_calls_of_an_approved_program_are_allowed_in_its_project_for_hou
     session = Session()
     first = session.call("ledgerkit verify --all")
     assert session.request(first).gives == (
-        "Approval also covers further calls of ledgerkit verify by me in /home/me/app, for 8 h"
+        "Approval also covers further calls of ledgerkit verify by me in /home/me/app, "
+        "with no other options, for 8 h"
     )
 
     (grant,) = session.answer(first)
@@ -124,7 +125,65 @@ def test_other_rules_and_other_places_still_apply() -> None:
     assert not session.call("ledgerkit verify", host="").allowed
     assert not session.call("ledgerkit verify", context={"note": "and more"}).allowed
     assert not session.call("ledgerkit verify", risk="prohibited").allowed
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "ledgerkit verify src/b.txt --quiet",
+        f"ledgerkit verify {APP}/src/b.txt",
+        "ledgerkit verify --level=12 b.txt -n 30",
+        "ledgerkit verify --out build/c.txt",
+        "ledgerkit verify --exec 'ls -l' b.txt",
+        "ledgerkit verify key=value",
+    ],
+)
+def test_a_later_call_may_name_other_files_of_the_project_and_other_numbers(command: str) -> None:
+    session = Session()
+    shown = "ledgerkit verify --quiet --level=3 -n 5 --out build/a.txt --exec 'ls -l' src/a.txt"
+    session.answer(session.call(shown))
+
+    assert session.call(command).allowed
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "ledgerkit verify --delete-all",
+        "ledgerkit verify -f",
+        "ledgerkit verify --quiet=no",
+        "ledgerkit verify --level=/etc/x",
+        "ledgerkit verify --exec 'rm -r src'",
+        "ledgerkit verify --exec b.sh",
+        "ledgerkit verify --exec=b.sh",
+        "ledgerkit verify --out /etc/passwd",
+        "ledgerkit verify --out ../b.txt",
+        "ledgerkit verify /etc/passwd",
+        "ledgerkit verify ~/notes.txt",
+        "ledgerkit verify src/../../b.txt",
+        "ledgerkit verify file=/etc/passwd",
+        "ledgerkit verify https://example.com/x",
+        "ledgerkit verify 'some other text'",
+        "ledgerkit verify --quiet secret.txt",
+        "ledgerkit verify a.txt && ledgerkit verify --delete-all",
+    ],
+)
+def test_options_paths_and_texts_that_the_request_did_not_show_need_approval(command: str) -> None:
+    session = Session()
+    shown = "ledgerkit verify --quiet --level=3 -n 5 --out build/a.txt --exec 'ls -l' src/a.txt"
+    session.answer(session.call(shown))
+
+    assert session.call(command).status == "pending"
+
+
+def test_the_approval_of_another_option_covers_it_too() -> None:
+    session = Session()
+    session.answer(session.call("ledgerkit verify"))
+    session.answer(session.call("ledgerkit verify --more"))
+
+    assert session.call("ledgerkit verify --more a.txt").status == "pending"
     assert session.call("ledgerkit verify --more").allowed
+    assert session.call("ledgerkit verify a.txt").allowed
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ class RuleSet:
         if kind.raised or kind.type not in self.plain or not _passes(kind):
             patched = self._patches.places(proposed.proposal, kind)
             places = (*self._places(proposed), *patched)
-            verdict = self._ruled(RuleCase(proposed, kind, places), lifted)
+            verdict = self._ruled(RuleCase(proposed, kind, places, self._setting.reader), lifted)
             if verdict is not ALLOWED:
                 yield verdict
         yield from self._misplaced(proposed, kind)

@@ -1,7 +1,7 @@
 """Builds the result of analysing code."""
 
 from safetyd.core.shell.code.secret_names import looks_secret
-from safetyd.core.shell.reading import Access, Code, Effect, Touch
+from safetyd.core.shell.reading import HOLE, Access, Code, Effect, Touch
 
 
 class CodeBuilder:
@@ -12,6 +12,7 @@ class CodeBuilder:
         self._touches: dict[Touch, None] = {}
         self._shell: dict[str, None] = {}
         self._commands: dict[tuple[str, ...], None] = {}
+        self._asks_unknown = False
 
     def find(self, effect: Effect, why: str) -> None:
         self._findings[effect, why] = None
@@ -24,6 +25,10 @@ class CodeBuilder:
     def touch(self, path: str, access: Access) -> None:
         self._touches[Touch(path, access)] = None
 
+    def ask(self, address: str) -> None:
+        """Record a request. An address that is only known at run time may contain local data."""
+        self._asks_unknown = self._asks_unknown or HOLE in address
+
     def shell(self, text: str) -> None:
         self._shell[text] = None
 
@@ -31,6 +36,9 @@ class CodeBuilder:
         self._commands[words] = None
 
     def code(self) -> Code:
+        reads = any(touch.access is Access.READ for touch in self._touches)
+        if self._asks_unknown and (reads or self._commands or self._shell):
+            self.find(Effect.LEAVES, "may send local data in an address")
         return Code(
             tuple(self._findings), tuple(self._touches), tuple(self._shell), tuple(self._commands)
         )

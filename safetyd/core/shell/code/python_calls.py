@@ -207,6 +207,11 @@ CONNECTORS: Final[dict[str, tuple[int, str]]] = {
     "webbrowser.open_new": (0, "url"),
     "webbrowser.open_new_tab": (0, "url"),
 }
+# Functions that look up a name on other machines.
+LOOKUPS: Final = word_set("""
+    socket.gethostbyname socket.gethostbyname_ex socket.getaddrinfo dns.resolver.resolve
+    dns.resolver.query
+""")
 HTTP: Final = frozenset({"requests", "httpx", "aiohttp", "urllib3", "niquests", "http"})
 NETWORK: Final = HTTP | {"urllib", "socket"}
 SENDING: Final = frozenset({"post", "put", "patch", "delete", "ws_connect", "post_json"})

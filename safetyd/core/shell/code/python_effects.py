@@ -14,6 +14,7 @@ from safetyd.core.shell.code.python_calls import (
     FILES,
     FINDINGS,
     HTTP,
+    LOOKUPS,
     METHODS,
     MODULES,
     NAMESPACES,
@@ -130,6 +131,7 @@ class PythonEffects:
                 [f"{space}.{name}" for space in NAMESPACES for name in _SETTING],
                 lambda _: self.changes_names(),
             ),
+            **dict.fromkeys(LOOKUPS, self._look_up),
             "asyncio.create_subprocess_exec": self._spread,
             "yaml.load": self._yaml,
             "torch.load": self._torch,
@@ -357,6 +359,10 @@ class PythonEffects:
         asks = text(given.of(5, "method")) in {*ASKING, HOLE}
         if (data or not asks) and not _is_local(given.of(0, "url")):
             self._builder.find(Effect.LEAVES, _SENDS)
+        self._builder.ask(text(given.of(0, "url")))
+
+    def _look_up(self, given: Arguments) -> None:
+        self._builder.ask(text(given.of(0, "host")))
 
     def _http(self, method: str, given: Arguments) -> None:
         asks = method not in SENDING
@@ -364,6 +370,7 @@ class PythonEffects:
         if method in {"request", "stream"}:
             asks = text(given.of(0, "method")).upper() in ASKING
             url = given.of(1, "url")
+        self._builder.ask(text(url))
         sends = any(name in BODIES for name, _ in given.keywords)
         if (sends or not asks) and not _is_local(url):
             self._builder.find(Effect.LEAVES, _SENDS)

@@ -10,6 +10,7 @@ from safetyd.core.shell.words import UNKNOWN_TEXT, Word
 
 _RUN: Final = frozenset({"run", "exec", "create"})
 _ENDS: Final = frozenset({"kill", "stop", "restart", "pause"})
+_BUILDS: Final = frozenset({"build", "buildx", "bud"})
 _GROUPS: Final = frozenset({"container", "compose"})
 _FLAGS: Final = word_set("""
     --rm --init --privileged --read-only --detach --interactive --tty --no-deps --build
@@ -50,6 +51,8 @@ def read_docker(inv: Invocation) -> None:
         _copy(inv)
     else:
         rows.apply(inv)
+        if verb in _BUILDS and inv.stdin and any(word.text == "-" for word in words):
+            inv.runs_unknown_input(inv.stdin)
         if verb in _ENDS and not all(word.known for word in words):
             inv.found(Effect.IRREVERSIBLE, "stops containers that are only known at run time")
         for word in inv.call.values("-o", "--output"):

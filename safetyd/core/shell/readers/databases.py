@@ -10,7 +10,7 @@ from safetyd.core.shell.calls import after_options
 from safetyd.core.shell.code.sql_code import read_sql, sql_type
 from safetyd.core.shell.invocation import Invocation, visible
 from safetyd.core.shell.readers.deletions import run_code
-from safetyd.core.shell.reading import HOLE, Effect
+from safetyd.core.shell.reading import HOLE, RUNS_FILE, Effect
 from safetyd.core.shell.words import KNOWN, NETWORK, PROJECT, Flow, Word
 
 _TEXTS: Final = {
@@ -115,7 +115,7 @@ def _given(inv: Invocation, given: Flow, database: Word | None) -> None:
         inv.runs_unknown(given.origin, "statements")
     else:
         why = "runs statements from a file or another command, which are not analysed"
-        inv.found(Effect.UNKNOWN, why, type="db_write")
+        inv.found(Effect.UNKNOWN, why, type="db_write", traits=RUNS_FILE)
 
 
 def _input(inv: Invocation, database: Word | None) -> None:

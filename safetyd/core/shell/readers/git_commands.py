@@ -179,8 +179,10 @@ def _config(inv: Invocation) -> None:
 
 def _push(inv: Invocation) -> None:
     call, inv.named = inv.call, "git push"
-    given = [*call.values("--repo"), *call.arguments[1:2]]
-    remote = given[0].text if given and given[0].fixed else None
+    given = [*call.arguments[1:2], *call.values("--repo")]
+    # In another repository, the same name may mean another remote.
+    own = inv.scope.place(".").kind == places.INSIDE
+    remote = given[0].text if own and given and given[0].fixed else None
     refs = [word.text for word in call.arguments[2:]]
     for word in call.values("--receive-pack", "--exec"):
         inv.shell(word, "git push --exec")

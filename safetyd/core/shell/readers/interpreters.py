@@ -12,7 +12,7 @@ from safetyd.core.shell.code.one_liners import read_one_liner
 from safetyd.core.shell.code.python_code import read_python
 from safetyd.core.shell.invocation import Invocation, visible
 from safetyd.core.shell.readers.deletions import run_code
-from safetyd.core.shell.reading import HOLE, Code, Effect, each, word_set
+from safetyd.core.shell.reading import HOLE, RUNS_FILE, Code, Effect, each, word_set
 from safetyd.core.shell.words import DECODED, NETWORK, Word
 
 _MODULE: Final = "-m"
@@ -338,7 +338,8 @@ def run_module(inv: Invocation, module: Word, arguments: list[Word]) -> None:
         why = f"runs {visible(module.text)}, a module of Python that is not in the table"
         inv.found(Effect.UNKNOWN, why)
     elif module.known and inv.scope.place(".").kind == places.INSIDE:
-        inv.found(Effect.WORK, f"runs {visible(module.text)}, a module of the project")
+        why = f"runs {visible(module.text)}, a module of the project"
+        inv.found(Effect.WORK, why, traits=RUNS_FILE)
         inv.reads(*arguments)
     else:
         inv.runs_unknown(module.origin, "a module")

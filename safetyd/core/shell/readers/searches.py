@@ -117,7 +117,8 @@ def read_grep(inv: Invocation) -> None:
     inv.reads(*files)
     _read_included(inv, files)
     sought = call.values("-e", "--regexp") or call.arguments[:1]
-    walks = call.has("-r", "-R", "--recursive") or not call.name.endswith("grep")
+    recursive = call.has("-r", "-R", "--recursive") or bool(call.unnamed)
+    walks = recursive or not call.name.endswith("grep")
     if walks and any(map(_is_shared, files)) and any(_secret(word.text) for word in sought):
         inv.found(
             Effect.SECRETS, "searches for secrets outside the project", type="read_credentials"

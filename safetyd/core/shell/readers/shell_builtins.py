@@ -16,6 +16,7 @@ from safetyd.core.shell.words import (
     NETWORK,
     NOTHING,
     PROJECT,
+    SETUP,
     UNKNOWN_TEXT,
     VARIABLE,
     Flow,
@@ -53,8 +54,16 @@ def read_eval(inv: Invocation) -> None:
     text = as_one(inv.call.words)
     if text.known:
         inv.output = inv.runner.sourced(text.text, text, inv.scope, "eval")
+    elif text.origin == SETUP and text.text == HOLE:
+        _set_up(inv)
     else:
         inv.runs_unknown(text.origin, "a command")
+
+
+def _set_up(inv: Invocation) -> None:
+    """Record that a well-known tool sets up the shell. It may set any variable."""
+    inv.found(Effect.WORK, "sets up the shell for a tool")
+    inv.scope.forget_all()
 
 
 def read_source(inv: Invocation) -> None:
@@ -63,7 +72,11 @@ def read_source(inv: Invocation) -> None:
         inv.found(Effect.UNKNOWN, "runs a script that the command does not name")
         return
     first = inv.call.arguments[0]
-    inv.script(first, inv.call.name)
+    source = inv.source(first)
+    if source is not None and source.origin == SETUP:
+        _set_up(inv)
+    else:
+        inv.script(first, inv.call.name)
 
 
 def read_trap(inv: Invocation) -> None:
@@ -194,6 +207,8 @@ def read_environment(inv: Invocation) -> None:
         if any(word.text.startswith("+") for word in call.words):
             inv.scope.errexit = False
         _confuse(inv, ["keyword"] if "-k" in flags else given[:1] if "-o" in flags else [])
+        if call.words and call.words[0].text == "--":
+            inv.scope.set_arguments(call.words[1:])
     else:
         shows = not given and not inv.command.assignments and not call.has("-f", "-F")
     if shows and not shows_names_only(inv.scope.piped_to):
@@ -244,12 +259,21 @@ def _held(word: Word, inv: Invocation) -> Flow:
 
 
 def read_ls(inv: Invocation) -> None:
-    """Analyse `ls`, which prints file names."""
+    """Analyse `ls`, which prints the names of files, or of the files in a folder."""
     rows.apply(inv)
-    names = [word.text if word.globs else "./*" for word in inv.call.arguments]
-    known = all(word.known for word in inv.call.arguments)
+    words = inv.call.arguments
+    names = [name for word in words for name in _listed(word, inv)]
+    known = all(word.known for word in words)
     text = "".join(f"{name}\n" for name in names or ["./*"])
     inv.output = Flow(text if known else None, COMMAND)
+
+
+def _listed(word: Word, inv: Invocation) -> tuple[str, ...]:
+    """Return the names that `ls` may print: a file as it is given, and bare names in a folder."""
+    if word.globs:
+        return (word.text,)
+    folder = inv.scope.place(word.text).kind in {places.SYSTEM, places.HOME}
+    return ("./*",) if folder and not inv.call.has("-d") else (word.text, "./*")
 
 
 def read_mktemp(inv: Invocation) -> None:

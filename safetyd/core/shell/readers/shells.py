@@ -20,7 +20,8 @@ def read_shell(inv: Invocation) -> None:
         inv.found(Effect.READ, "only checks syntax")
         inv.reads(*call.arguments)
     elif text is not None:
-        inv.output = inv.shell(text, f"{name} -c", inv.stdin)
+        after = call.words[call.words.index(text) + 1 :]  # the first is the name of the script
+        inv.output = inv.shell(text, f"{name} -c", inv.stdin, after[1:])
     elif script is not None:
         inv.script(script, name)
         inv.reads(*call.arguments[1:])

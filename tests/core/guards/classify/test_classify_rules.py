@@ -48,6 +48,35 @@ def test_pushing_to_a_listed_remote_passes() -> None:
     assert rig.looks("deploy", remote="origin").decision is ASK
 
 
+@pytest.mark.parametrize(
+    ("text", "decision"),
+    [
+        ("git push origin main", ALLOW),
+        ("git -C sub push -u origin HEAD && git status", ALLOW),
+        ("git push upstream main", ASK),
+        ("git push --repo origin upstream", ASK),
+        ("git push origin main; git push upstream main", ASK),
+        ("git push origin main && rm -rf ~/music", ASK),
+        ('git push "$REMOTE" main', ASK),
+        ("git push", ASK),
+        ("git -C /srv/other push origin main", ASK),
+        ("cd /srv/other && git push origin main", ASK),
+        ("Push the release to origin", ASK),
+        ("git push origin 'main", ASK),
+    ],
+)
+def test_the_remote_in_a_command_counts_not_the_one_that_the_agent_states(
+    text: str, decision: Severity
+) -> None:
+    rules = RulesConfig(allow_push_to=("origin",))
+    for each in (rules, custom(ALLOW, types=("push",), remotes=("origin",))):
+        said = ClassifyRig(each).looks("push", remote="origin", text=text)
+        assert said.decision is decision
+    blocked = ClassifyRig(custom(BLOCK, types=("push",), remotes=("upstream",)))
+    named = blocked.looks("push", remote="origin", text="git push upstream main")
+    assert named.decision is BLOCK
+
+
 def test_a_prohibited_type_can_be_made_a_question() -> None:
     rig = ClassifyRig(RulesConfig(require_permission=("change_password",)))
 

@@ -1,4 +1,4 @@
-"""A file name pattern that may match a sensitive file is judged like that file."""
+"""Sensitive files are found in every spelling. A pattern that may match one is judged like it."""
 
 import json
 
@@ -10,7 +10,8 @@ from safetyd.core.policy import Policy
 from safetyd.core.text.path_globs import Globs, PathTarget
 from tests.checkout import ROOT
 
-LINES = (ROOT / "tests/corpus/sensitive/patterns.jsonl").read_text().splitlines()
+FILES = sorted((ROOT / "tests/corpus/sensitive").glob("*.jsonl"))
+LINES = [line for file in FILES for line in file.read_text().splitlines()]
 CASES = [(case["command"], case["expect"]) for case in map(json.loads, LINES)]
 
 
@@ -20,7 +21,7 @@ def trial() -> CommandTrial:
 
 
 @pytest.mark.parametrize(("command", "expected"), CASES)
-def test_a_pattern_is_judged_by_the_files_that_it_may_match(
+def test_a_command_is_judged_by_the_files_that_its_words_may_name(
     trial: CommandTrial, command: str, expected: str
 ) -> None:
     assert SAID[trial.decide(command, Place())] == expected

@@ -14,13 +14,14 @@ from safetyd.core.messages.money import MAX_USD
 
 MAX_MESSAGE_BYTES: Final = 64 * 1024
 MAX_TEXT_BYTES: Final = 8 * 1024
+MAX_LINE: Final = 1024
 MAX_DEPTH: Final = 32
 
 # An id becomes part of a subject. The pattern does not end with `$`, which would also match before
 # a final newline.
 Token = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{1,64}(?![\s\S])")]
 Word = Annotated[str, Meta(max_length=128)]
-Line = Annotated[str, Meta(max_length=1024)]
+Line = Annotated[str, Meta(max_length=MAX_LINE)]
 Prose = Annotated[str, Meta(max_length=8192)]
 Amount = Annotated[float, Meta(ge=0)]
 # The maximum is checked only when a message is parsed, because old journals may have larger values.

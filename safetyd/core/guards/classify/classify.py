@@ -15,6 +15,7 @@ from safetyd.core.events.decision_events import Decided, Proposed, SessionClosed
 from safetyd.core.events.event import Moment
 from safetyd.core.events.guard_events import NameForgotten
 from safetyd.core.guards.classify import rule_verdicts
+from safetyd.core.guards.classify.missing_folder import unplaced_path
 from safetyd.core.guards.classify.rule_sets import (
     MAX_SESSIONS,
     MEMORY,
@@ -34,15 +35,19 @@ COMMAND: Final = "run_shell"  # the type whose whole action is the command in it
 class RuleSets:
     """The rule sets that apply to an agent. `plain` has the types that no set can restrict."""
 
-    def __init__(self, sets: Sequence[RuleSet], broken: Verdict | None = None) -> None:
+    def __init__(
+        self, sets: Sequence[RuleSet], root: str = "", broken: Verdict | None = None
+    ) -> None:
         self._sets = sets
+        self._root = root
         self._broken = () if broken is None else (broken,)
         every = frozenset.intersection(*(rule_set.plain for rule_set in sets))
         self.plain = every if broken is None else frozenset()
 
     def well_placed(self, proposed: Proposed, kind: Kind) -> bool:
         """Return whether no path needs approval in any rule set."""
-        return all(rule_set.well_placed(proposed, kind) for rule_set in self._sets)
+        placed = unplaced_path(proposed.proposal, self._root) is None
+        return placed and all(rule_set.well_placed(proposed, kind) for rule_set in self._sets)
 
     def judge(
         self,
@@ -58,6 +63,8 @@ class RuleSets:
         """
         each = (rule_set.judge(proposed, kind, memory_used, lifted) for rule_set in self._sets)
         found = [*unclear, *(verdict for verdicts in each for verdict in verdicts), *self._broken]
+        if (path := unplaced_path(proposed.proposal, self._root)) is not None:
+            found.append(rule_verdicts.no_folder(path, proposed.proposal.cwd))
         return together(found, masks_text=False) if found else ALLOWED
 
 
@@ -70,7 +77,7 @@ def benches(name: str, project: ProjectConfig, base: RuleSet) -> Sides[RuleSets]
         project,
         base,
         lambda rule_set, settings: rule_set.within(settings.rules, project.root),
-        lambda sets: RuleSets(sets, broken),
+        lambda sets: RuleSets(sets, project.root, broken),
     )
 
 

@@ -3,6 +3,7 @@
 It counts memory operations per session, and unknown types.
 """
 
+import functools
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final
@@ -24,12 +25,14 @@ from safetyd.core.guards.classify.rule_sets import (
 )
 from safetyd.core.guards.projects import ByProject, ProjectConfig, Sides, sides
 from safetyd.core.guards.rule_layers import Layer, Setting
-from safetyd.core.guards.rules import RulesConfig
+from safetyd.core.guards.rules import ProjectRules, RulesConfig
+from safetyd.core.messages.host_folder import OWN_FOLDER, repository
 from safetyd.core.messages.verdict import ALLOW, ALLOWED, Verdict, together
 from safetyd.core.text.proposal_patches import may_patch
 
 MAX_UNKNOWN: Final = 256
 COMMAND: Final = "run_shell"  # the type whose whole action is the command in its text
+MAX_REPOSITORIES: Final = 64  # of hosts, whose rule sets are cached
 
 
 class RuleSets:
@@ -93,10 +96,15 @@ class _Benches:
     ) -> None:
         base = RuleSet(rules, (Layer(rules, setting),), setting)
         self._base = RuleSets((base,))
+        self._in_repository = functools.lru_cache(MAX_REPOSITORIES)(
+            lambda root: RuleSets((base.within(ProjectRules(), root),), root)
+        )
         named = {name: benches(name, projects[name], base) for name in projects}
         self._projects = ByProject[Sides[RuleSets] | None](named, None, default_project)
 
     def of(self, proposed: Proposed) -> RuleSets:
+        if proposed.host and proposed.proposal.project == OWN_FOLDER:
+            return self._in_repository(repository(proposed.proposal))
         project = self._projects.of(proposed.proposal.project)
         return self._base if project is None else project.of(proposed.agent)
 
@@ -182,7 +190,9 @@ class Classify(Guard):
         If no project is configured, a project name selects nothing and is only a label.
         """
         proposal, found = proposed.proposal, []
-        if proposal.project and self._known and proposal.project not in self._known:
+        known = proposal.project in self._known
+        known |= bool(proposed.host) and proposal.project == OWN_FOLDER
+        if proposal.project and self._known and not known:
             found.append(rule_verdicts.unknown_project(proposal.project, self._known))
         if kind.type == COMMAND and not proposal.text.strip():
             found.append(rule_verdicts.no_command(kind))

@@ -134,8 +134,8 @@ def in_force(table: ProjectTable) -> ProjectConfig:
 class ByProject(Generic[T]):
     """A value for each project, and one for proposals that name no known project.
 
-    That is the value of the default project or, without one, `base`. A host's call in a repository
-    of its own has `base`.
+    That is the value of the default project or, without one, `base`. A host's call in another
+    repository (`OWN_FOLDER`) has `base`.
     """
 
     def __init__(self, values: Mapping[str, T], base: T, default: str = "") -> None:

@@ -98,7 +98,8 @@ def ask(proposed: Answers) -> Answers:
     _say("Three questions. Press Enter for the default in brackets, Ctrl-C to cancel.")
     profile = _ask_profile(proposed.profile)
     root = _ask_root(proposed.root)
-    checks = _ask_checks(project_checks(root)) if root else ()
+    # In `coding`, commands that work in the project are allowed anyway.
+    checks = _ask_checks(project_checks(root)) if root and profile == "strict" else ()
     told = _ask_told(proposed.told)
     answers = Answers(profile=profile, root=root, checks=checks)
     if told == "mail":

@@ -16,7 +16,7 @@ COMPILE = $(COMPILE_ONLY) pyproject.toml --extra daemon --extra mcp --extra post
 # Every process of a run would compile everything anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-CHECKS := types format lint contracts generated locked vendored
+CHECKS := types format lint contracts generated locked vendored collected
 
 .PHONY: run demo test quick fuzz fuzz-parser fuzz-parser-c hosts adapters packages deb deb-test cluster-demo chaos style check $(CHECKS) rewritten coverage bench opcodes gallery docs lock coverage-of-seeds clean
 
@@ -105,6 +105,14 @@ locked:
 
 vendored:
 	$(BIN)/python -m tests.vendored_assets
+
+# Tests that `make test` leaves out can at least be collected, each in the environment of its target.
+# That of the adapters may not exist here: then tests/documents/test_locks.py checks its imports.
+collected:
+	@$(BIN)/python -m pytest --collect-only -qq -p no:cacheprovider -m 'hosts or packages or deb' \
+		tests/hosts/real tests/packages tests/deb >/dev/null
+	@test ! -e $(FRAMEWORKS)/.ready || \
+		$(FRAMEWORKS)/bin/python -m pytest --collect-only -qq -p no:cacheprovider tests/adapters >/dev/null
 
 # Whoever imports a test module first rewrites its assertions, which takes longer than all the rest
 # of collecting. Done once, no worker of a run does it again. What cannot be imported the run names.

@@ -31,6 +31,7 @@ def around_id(text: str, type_: str = "edit_file") -> tuple[bytes, bytes]:
         "session": "s-42",
         "confidence": 0.91,
         "paths": ["src/settings/page.py", "src/settings/header.py"],
+        "cwd": "/srv/shop",
     }
     rest = json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode()
     return b'{"id":"', b'",' + rest[1:]

@@ -94,10 +94,26 @@ def _ask(dialect: str, event: str, options: dict[str, str]) -> Answer:
         waits = event in {"before", "permission", "start"}
         return _Reader(connection, until).answer(nonce) if waits else (b"", b"", 0)
     except OSError as problem:
-        why = problem.strerror or problem
-        raise Refused(f"the daemon does not answer ({why})") from problem
+        raise Refused(_unreached(problem)) from problem
     finally:
         connection.close()
+
+
+def _unreached(problem: OSError) -> str:
+    if isinstance(problem, (FileNotFoundError, ConnectionRefusedError)):
+        return f"safetyd is not running (start it with: {_start()})"
+    return f"the daemon does not answer ({problem.strerror or problem})"
+
+
+def _start() -> str:
+    """Return the command that starts the daemon: that of its service, if one is installed."""
+    home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")  # noqa: PTH111
+    if os.path.exists(f"{home}/systemd/user/safetyd.service"):  # noqa: PTH110
+        return "systemctl --user start safetyd"
+    system = ("/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")
+    if any(os.path.exists(f"{folder}/safetyd.service") for folder in system):  # noqa: PTH110
+        return "sudo systemctl start safetyd"
+    return "safetyd run"
 
 
 def _terminated(_number: int, _frame: object) -> None:

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 import pytest
-import trustme
 
 from tests.checkout import ROOT
 from tests.free_ports import free_ports
@@ -114,6 +113,9 @@ class Dovecot:
 
     def _configure(self) -> None:
         folder, owner = self.directory, self._owner
+        # The environment of the adapters' tests, which share the fixtures, does not have it.
+        import trustme  # noqa: PLC0415
+
         authority = trustme.CA()
         authority.cert_pem.write_to_path(self.ca_file)
         authority.issue_cert("localhost", "127.0.0.1").private_key_and_cert_chain_pem.write_to_path(

@@ -130,7 +130,7 @@ def play(daemon: RunningDaemon) -> Played:
         (cart := root / "cart.py").write_text("total = 0\n")
         edit = code.propose("edit_file", paths=[str(cart)], description="a total", id="edit-1")
         code.report(edit.id, ok=True)
-        read = code.propose("read_file", paths=["src/app.py"], id="read-1")
+        read = code.propose("read_file", paths=[str(root / "app.py")], id="read-1")
         code.report(read.id, ok=True)
         code.propose("run_shell", text="rm -rf /", id="clean-1")
     shop = HttpAgent(daemon, SHOP)

@@ -33,6 +33,7 @@ from safetyd.core.file_commits import CommitFirst
 from safetyd.core.guards.stop import describe
 from safetyd.core.messages.binding import as_shown, shown_paths
 from safetyd.core.messages.decision import Decision
+from safetyd.core.messages.host_folder import in_its_project
 from safetyd.core.messages.proposal import Proposal, is_token
 from safetyd.core.messages.telemetry import AnyTelemetry, Noted, Outcome
 from safetyd.core.messages.verdict import ALLOW, Cause
@@ -269,6 +270,10 @@ class AgentService:
             if wait > 0:
                 self._too_fast(agent, reply, payload, wait, "dry_run")
                 return
+        if host:
+            policy = self._settings.policy
+            roots = {name: project.root for name, project in policy.projects.items()}
+            proposal = in_its_project(proposal, roots, policy.default_project or "")
         self.put(agent, reply, proposal, digest, len(payload), host=host)
 
     def put(  # noqa: PLR0913 - see ProposalEnvelope

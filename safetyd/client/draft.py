@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -12,6 +12,7 @@ from safetyd.client.encoding import check, encode
 from safetyd.client.exceptions import Malformed
 from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.proposal import (
+    MAX_LINE,
     MAX_TEXT_BYTES,
     Proposal,
     digest,
@@ -69,7 +70,28 @@ def draft(agent: str, action: str, fields: Mapping[str, object]) -> Draft:
     unknown = fields.keys() - _FIELDS
     if unknown:
         raise TypeError(f"a proposal has no field {', '.join(map(repr, sorted(unknown)))}")
-    return prepared(agent, {"type": action, **fields})
+    return prepared(agent, {"type": action, **in_folder(fields)})
+
+
+def in_folder(fields: Mapping[str, object]) -> Mapping[str, object]:
+    """Add the working directory, unless `cwd` is given or no path is relative."""
+    paths, here = fields.get("paths"), _working_directory()
+    if not here or fields.get("cwd") or not isinstance(paths, Sequence) or isinstance(paths, str):
+        return fields
+    names = (os.fspath(path) for path in paths if isinstance(path, str | os.PathLike))
+    if all(name.startswith(("/", "~", "$")) for name in names):
+        return fields
+    return {**fields, "cwd": here}
+
+
+def _working_directory() -> str:
+    """Return this process's folder. Empty if it was deleted, or has a name that cannot be sent."""
+    try:
+        here = os.getcwd()  # noqa: PTH109 - a text is needed
+        here.encode()
+    except (OSError, UnicodeEncodeError):
+        return ""
+    return here if len(here) <= MAX_LINE else ""
 
 
 def prepared(agent: str, fields: Mapping[str, object]) -> Draft:
@@ -102,8 +124,11 @@ def draft_ask(agent: str, action: str, fields: Mapping[str, object]) -> Draft:
             f"a permission request has no field {', '.join(map(repr, sorted(unknown)))}"
         )
     given = without_nulls(fields)
-    if not isinstance(given.get("context", {}), Mapping):
+    context = given.get("context", {})
+    if not isinstance(context, Mapping):
         raise TypeError("context must be an object with named fields")
+    if context:
+        given["context"] = in_folder(context)
     said = draft(agent, action, _as_proposal(given))
     if said.flaw:
         return said

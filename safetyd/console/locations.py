@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import shutil
 import sys
 from contextlib import suppress
@@ -132,6 +133,18 @@ def own_command() -> str:
     if found and Path(found).resolve() == own.resolve():
         return "safetyd"
     return os.path.relpath(own) if own.is_relative_to(Path.cwd()) else str(own)
+
+
+def activate_command() -> str:
+    """Return the shell command after which `safetyd` is this program, if its environment has one.
+
+    Empty if `safetyd` already is.
+    """
+    script = Path(sys.executable).with_name("activate")
+    if own_command() == "safetyd" or not script.is_file():
+        return ""
+    shown = os.path.relpath(script) if script.is_relative_to(Path.cwd()) else str(script)
+    return f". {shlex.quote(shown)}"
 
 
 def make_private(directory: Path) -> None:

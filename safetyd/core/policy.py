@@ -28,6 +28,7 @@ from safetyd.core.guards.rules import RulesConfig
 from safetyd.core.guards.safe_mode import SafeModeConfig
 from safetyd.core.guards.scores import ScoresConfig
 from safetyd.core.host_rules import HostRules
+from safetyd.core.messages.host_folder import OWN_FOLDER
 from safetyd.core.messages.proposal import canonical
 from safetyd.core.recipients import TellingConfig
 from safetyd.core.rota import RotaPolicy
@@ -100,6 +101,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def project_of(self, name: str | None) -> ProjectConfig | None:
         """Return the project called `name`, or else the default project, if there is one."""
+        if name == OWN_FOLDER:
+            return None
         return self.projects.get(name or "") or self.projects.get(self.default_project or "")
 
     @property

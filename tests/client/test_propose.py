@@ -3,11 +3,12 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
 
 from safetyd.client import Safety, Severity
 from safetyd.client.arguments import OutcomeFields, ProposalFields
-from safetyd.client.draft import draft, new_id
+from safetyd.client.draft import draft, draft_ask, new_id
 from safetyd.core.messages.proposal import Proposal, Target, is_token
 from safetyd.core.messages.telemetry import Outcome
 from tests.client.daemon_stand_in import Asked, DaemonStandIn, Fields, silent
@@ -18,12 +19,28 @@ async def test_propose_returns_an_allow_from_the_daemon(
     bus: NatsProcess, daemon: DaemonStandIn
 ) -> None:
     async with Safety("code", url=bus.url) as safety:
-        decision = await safety.propose("read_file", paths=["a.py"])
+        decision = await safety.propose("read_file", paths=["/srv/a.py"])
 
     asked = await daemon.asked()
     assert decision.allowed
     assert (decision.agent, decision.id) == ("code", asked.id)
-    assert asked.fields == {"type": "read_file", "paths": ["a.py"], "id": asked.id}
+    assert asked.fields == {"type": "read_file", "paths": ["/srv/a.py"], "id": asked.id}
+
+
+async def test_the_client_sends_its_folder_with_relative_paths(
+    bus: NatsProcess, daemon: DaemonStandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    async with Safety("code", url=bus.url) as safety:
+        await safety.propose("edit_file", paths=[Path("passwd"), "/etc/hosts"])
+        await safety.propose("edit_file", paths=["passwd"], cwd="/srv")
+
+    proposed, stated = [(await daemon.asked()).fields for _ in range(2)]
+    assert (proposed["cwd"], stated["cwd"]) == (str(tmp_path), "/srv")
+    requested = draft_ask("code", "edit_file", {"context": {"paths": ["passwd"]}})
+    shown = {"paths": ["passwd"], "cwd": str(tmp_path)}
+    assert msgspec.json.decode(requested.payload)["context"] == shown
 
 
 async def test_a_block_has_its_cause_and_reason(bus: NatsProcess, daemon: DaemonStandIn) -> None:

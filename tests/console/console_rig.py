@@ -4,7 +4,7 @@ import os
 import pty
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from click.testing import CliRunner
@@ -49,12 +49,14 @@ def at_a_terminal(
     *arguments: str,
     typed: str = "",
     after: str = "",
+    meanwhile: Callable[[], object] = bool,
     program: Sequence[str] = SAFETYD,
     **variables: str,
 ) -> str:
     """Run a command in a terminal of its own and return what stands there in the end.
 
     What is `typed` before a command hides it is lost: then `after` is the question to wait for.
+    `meanwhile` is called while the command waits for it.
     """
     own, theirs = pty.openpty()
     with subprocess.Popen(
@@ -69,6 +71,7 @@ def at_a_terminal(
         said = b""
         while after.encode() not in said:
             said += os.read(own, 4096)
+        meanwhile()
         os.write(own, typed.encode())
         said += b"".join(_until_it_ends(own))
     os.close(own)

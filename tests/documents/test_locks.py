@@ -13,6 +13,39 @@ import pytest
 from tests.checkout import ROOT
 from tests.locks import ADAPTERS, ALL, BUILD, FILES, RUNTIME, SERVER, problems
 
+# Imports what all tests share, without the packages in the first argument.
+WITHOUT = """
+import importlib, importlib.abc, importlib.metadata, json, sys
+
+class Missing(importlib.abc.MetaPathFinder):
+    def __init__(self, locked):
+        found = importlib.metadata.packages_distributions()
+        normal = {name: {one.lower().replace("_", "-") for one in of} for name, of in found.items()}
+        self.names = {name for name, of in normal.items() if not of & locked}
+
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in self.names:
+            raise ModuleNotFoundError(f"{name} is not in the lock")
+
+sys.meta_path.insert(0, Missing({*json.loads(sys.argv[1]), "safetyd"}))
+import tests.conftest, tests.adapters.test_tool_proposals
+"""
+
+
+def test_the_tests_of_the_adapters_import_only_what_their_lock_has() -> None:
+    locked = re.findall(r"^([\w.-]+)==", (ROOT / ADAPTERS).read_text(), re.MULTILINE)
+    names = json.dumps([name.lower().replace("_", "-") for name in locked])
+
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT, names],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+
 
 def test_everything_installed_is_locked_with_hashes() -> None:
     assert list(problems()) == []

@@ -18,7 +18,7 @@ import pytest
 from safetyd.core.events.request_events import Claimed
 from tests.checkout import ROOT
 from tests.conftest import RunningDaemon, StartDaemon, environment
-from tests.console.console_rig import here
+from tests.console.console_rig import at_a_terminal, here
 from tests.documents.document_blocks import BLOCK
 from tests.journeys.agents import until
 from tests.journeys.asking_agent import review, waiting
@@ -33,10 +33,13 @@ BLOCKS = list(BLOCK.finditer(README))
 COMMANDS = [
     m
     for m in BLOCKS
-    if m["kind"] == "sh" and m["note"] not in {"daemon", "hosts", "http", "install"}
+    if m["kind"] == "sh"
+    and m["note"] not in {"activate", "approve", "daemon", "hosts", "http", "install", "make"}
 ]
+FIRST_SCREEN: Final = 40  # lines
 [GUARDED] = (m["body"] for m in BLOCKS if m["kind"] == "python")
 [PROTECTED] = (m["body"] for m in BLOCKS if m["note"] == "hosts")
+[APPROVAL] = (m["body"] for m in BLOCKS if m["note"] == "approve")
 [OVER_HTTP] = (m["body"] for m in BLOCKS if m["note"] == "http")
 [PROGRAM, GATE] = (m["body"] for m in BLOCK.finditer(CLIENT))
 
@@ -116,13 +119,34 @@ def test_the_program_runs_and_pushes_only_what_it_has_claimed(daemon: RunningDae
     assert claims[-1].request_id == request
 
 
+def after_the_approval(command: re.Match[str]) -> bool:
+    """Return whether this is the first command after the approval of the README."""
+    return README.index(APPROVAL) < command.start() < README.index("An approval is good for one")
+
+
+def approve_at_a_terminal(daemon: RunningDaemon) -> None:
+    """Type what the README says, and agree."""
+    said = at_a_terminal(
+        *("-ec", APPROVAL),
+        program=["bash"],
+        typed="y\n",
+        after="[y/N]",
+        SAFETYD_DATA_DIR=str(daemon.data_dir),
+        PATH=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+    )
+    assert "Submit order" in said
+    assert "approved, once" in said
+
+
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda m: m["body"].splitlines()[-1])
 def test_command_does_what_the_readme_says(daemon: RunningDaemon, command: re.Match[str]) -> None:
-    expected = int(command["note"].split()[-1]) if command["note"] else 0
+    expected = re.findall(r"\d", command["note"] or "0")
+    if after_the_approval(command):
+        approve_at_a_terminal(daemon)
 
     done = bash(daemon, command["body"])
 
-    assert done.returncode == expected, done.stdout + done.stderr
+    assert str(done.returncode) in expected, done.stdout + done.stderr
     assert promised_output(command) in done.stdout
 
 
@@ -151,7 +175,29 @@ def test_the_readme_says_how_long_a_denial_holds_and_who_answers_a_waiting_agent
 
     assert "A denial holds for a day" in said
     assert "safetyd deny ID --once" in said
-    assert "`safetyd approve` in another terminal" in said
+    assert "`safetyd approve --last` in another terminal" in said
+
+
+def test_the_first_screen_has_what_it_is_a_picture_and_two_commands_that_do_everything() -> None:
+    screen = "\n".join(README.splitlines()[:FIRST_SCREEN])
+
+    said, picture, commands = map(
+        screen.index,
+        ("safetyd is a safety gate for AI agents", "](docs/decision.svg)", "make run "),
+    )
+    assert said < picture < commands
+    rows = re.findall(r"^make (\w+) +# (sets everything up .+)$", screen, re.MULTILINE)
+    assert [target for target, _ in rows] == ["run", "test"]
+    made = (ROOT / "Makefile").read_text()
+    for target, set_up in (("run", "$(READY)"), ("test", "$(TOOLS)")):
+        assert f"\n{target}: {set_up}\n" in made, "the target sets everything up"
+
+
+def test_after_make_run_the_readme_says_how_the_shell_finds_safetyd() -> None:
+    activated, first = README.index(". .venv/bin/activate"), README.index("safetyd check code")
+
+    assert README.index("\nmake run ") < activated < first
+    assert "profile `strict`" in " ".join(README[:first].split())
 
 
 def test_the_readme_is_short() -> None:

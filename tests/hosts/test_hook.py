@@ -179,6 +179,19 @@ def test_without_a_daemon_every_dialect_refuses(path: Path, dialect: str) -> Non
     assert run(path, dialect=dialect).refuses
 
 
+def test_without_a_daemon_the_refusal_says_how_to_start_it(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(path.parent))
+
+    assert "start it with: safetyd run" in run(path).stdout
+
+    unit = path.parent / "systemd/user/safetyd.service"
+    unit.parent.mkdir(parents=True)
+    unit.touch()
+    assert "start it with: systemctl --user start safetyd" in run(path).stdout
+
+
 def test_silence_is_a_refusal_once_the_patience_is_over(path: Path) -> None:
     with answering(path, good, silent=True):
         assert run(path, "--patience", "0.2").refuses

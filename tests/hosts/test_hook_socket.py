@@ -49,6 +49,31 @@ def test_harmless_calls_run_and_dangerous_ones_do_not(daemon: RunningDaemon) -> 
     assert hook(socket, {"tool_name": "Brew", "tool_input": {"what": "tea"}}).refuses
 
 
+def test_a_host_works_in_its_own_repository_whatever_the_default_project_is(
+    start_daemon: StartDaemon, tmp_path: Path
+) -> None:
+    safetyd, shop, docs = (tmp_path / name for name in ("safetyd", "shop", "shop/docs"))
+    for root in (safetyd, shop):
+        (root / ".git").mkdir(parents=True)
+    docs.mkdir()
+    project = f'[projects.safetyd]\nroot = "{safetyd}"\nagents = ["claude-code"]\ndefault = true\n'
+    daemon = start_daemon(f'profile = "coding"\n{CONFIG}{project}')
+
+    def edit(path: Path, cwd: Path = docs) -> Ran:
+        given = {"file_path": str(path), "old_string": "a", "new_string": "b"}
+        call = {"tool_name": "Edit", "tool_input": given, "cwd": str(cwd)}
+        return hook(daemon.endpoint.hook, call)
+
+    assert edit(shop / "cart.py").passes
+    assert edit(safetyd / "README.md").refuses
+    assert edit(shop / "cart.py", safetyd).refuses
+    asked = daemon.safetyd("list", "--agent", "claude-code", "--json").stdout
+    assert all(f"is outside the project folder {root}" in asked for root in (shop, safetyd))
+    assert daemon.safetyd("check", "code", "read_file", "--path", str(shop / "a")).returncode == 3
+    named = daemon.safetyd("check", "code", "read_file", "--project", "(none)")
+    assert "Unknown project" in named.stdout
+
+
 def test_the_model_is_never_given_a_command_for_operators(daemon: RunningDaemon) -> None:
     for command in ("git push origin main", "rm -rf ~", "safetyd approve x", "unknown-program"):
         assert "`safetyd" not in hook(daemon.endpoint.hook, bash(command)).words

@@ -178,6 +178,11 @@ def test_a_host_without_a_daemon_is_written_and_named_as_not_guarded(
     assert done.returncode == 1
     assert (home / ".claude" / "settings.json").exists()
     assert "safetyd run" in done.stdout
+    assert f"safetyd install-service --now --data-dir {daemon.data_dir}\n" in done.stdout
+
+    (home / ".config/systemd/user").mkdir(parents=True)
+    (home / ".config/systemd/user/safetyd.service").touch()
+    assert "install-service" not in run(daemon, home, "protect", "claude-code", "--yes").stdout
 
 
 def test_hooks_that_codex_does_not_trust_do_not_count_as_guarded(

@@ -35,7 +35,7 @@ DIFF: Final = """\
 +RETRIES = 5
 """
 DONE: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
-    ("builder", {"type": "read_file", "text": "", "paths": ["src/app.py"]}),
+    ("builder", {"type": "read_file", "text": "", "paths": ["src/app.py"], "cwd": "/srv/shop"}),
     ("builder", {"type": "run_tests", "text": "pytest -q"}),
     ("docs-writer", {"type": "run_shell", "text": "ls docs"}),
     ("builder", {"type": "run_shell", "text": "rm -rf /"}),

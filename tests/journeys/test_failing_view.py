@@ -31,5 +31,5 @@ def test_a_failing_query_is_answered_with_an_error_and_logged(
     assert FAILED in limits.stderr
     assert "ZeroDivisionError: in a view" in daemon.log()
     assert status.returncode == 0, status.stderr
-    proposed = daemon.safetyd("propose", stdin='{"type": "read_file", "paths": ["a"]}')
+    proposed = daemon.safetyd("propose", stdin='{"type": "read_file", "paths": ["/a"]}')
     assert proposed.returncode == 0, proposed.stderr

@@ -38,9 +38,9 @@ def test_an_http_proposal_is_decided_journalled_and_reported_like_one_on_the_bus
     daemon: RunningDaemon,
 ) -> None:
     agent = HttpAgent(daemon, "builder")
-    read = agent.propose(type="read_file", paths=["src/app.py"], id="read-1")
-    again = agent.propose(type="read_file", paths=["src/app.py"], id="read-1")
-    other = agent.propose(type="read_file", paths=["src/b.py"], id="read-1")
+    read = agent.propose(type="read_file", paths=["/srv/app.py"], id="read-1")
+    again = agent.propose(type="read_file", paths=["/srv/app.py"], id="read-1")
+    other = agent.propose(type="read_file", paths=["/srv/b.py"], id="read-1")
     block = agent.propose(type="run_shell", text="rm -rf /")
     noted = agent.post(
         "outcome/read-1", {"ok": True, "cost_usd": 0.02, "details": {"exit_code": 0}}

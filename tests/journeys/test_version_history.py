@@ -186,10 +186,10 @@ def test_a_commit_missed_by_a_killed_daemon_is_made_and_agents_wait_for_a_rollba
     ):
         operator.publish("safety.v1.control.local", json.dumps(order).encode())
         person.hear("AGENT_PAUSED", project.agent)
-        meanwhile = agent.ask("propose", {"type": "read_file", "paths": ["a"], "id": "p3"})
+        meanwhile = agent.ask("propose", {"type": "read_file", "paths": ["/a"], "id": "p3"})
         git.let_go()
         person.hear("ROLLED_BACK", None)
-        afterwards = agent.ask("propose", {"type": "read_file", "paths": ["a"], "id": "p4"})
+        afterwards = agent.ask("propose", {"type": "read_file", "paths": ["/a"], "id": "p4"})
 
     assert (meanwhile["decision"], meanwhile["cause"]) == ("block", "paused")
     assert "project shop is being rolled back: back" in meanwhile["reason"]

@@ -126,9 +126,10 @@ def test_a_command_that_was_asked_beforehand_is_granted_by_its_shape_in_the_proj
 @pytest.mark.parametrize("leads_to", ["/home/a/.env", "/home/b/.env"])
 def test_a_path_that_was_asked_for_beforehand_is_granted_where_it_led(leads_to: str) -> None:
     bob = Bob()
-    bob.asked("read_file", {"paths": [".env"]}, resolved=("/home/a/.env",))
+    bob.asked("read_file", {"paths": [".env"], "cwd": "/home/c"}, resolved=("/home/a/.env",))
 
-    proposal, digest = read_proposal("code", b'{"type": "read_file", "paths": [".env"]}', "p1")
+    wanted = b'{"type": "read_file", "paths": [".env"], "cwd": "/home/c"}'
+    proposal, digest = read_proposal("code", wanted, "p1")
     decided = bob.proposes(_proposed(1, proposal, digest, (leads_to,)))
 
     assert decided.allowed is (leads_to == "/home/a/.env")

@@ -8,6 +8,7 @@ import { Malformed } from "./errors.js";
 import { decided, FIELDS } from "./messages.js";
 import type { Decision, PermissionAsk, Proposal } from "./messages.js";
 
+const MAX_LINE = 1024;
 const MAX_TEXT_BYTES = 8 * 1024;
 const CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 const TOKEN = /^[A-Za-z0-9_-]{1,64}$/;
@@ -76,7 +77,7 @@ export function draft(agent: string, proposal: Proposal): Draft {
     flaw: "",
   };
   try {
-    const payload = encode({ ...proposal, id: proposal.id ?? id });
+    const payload = encode({ ...inFolder(proposal), id: proposal.id ?? id });
     if (Buffer.byteLength(proposal.text ?? "") > MAX_TEXT_BYTES) {
       return { ...unsent, flaw: `text has more than ${MAX_TEXT_BYTES} bytes` };
     }
@@ -86,10 +87,32 @@ export function draft(agent: string, proposal: Proposal): Draft {
   }
 }
 
+/** Add the working directory, unless `cwd` is given or no path is relative. */
+function inFolder<Fields extends object>(fields: Fields): Fields {
+  const { cwd, paths } = fields as { cwd?: unknown; paths?: unknown };
+  const isRelative = (path: unknown): boolean => typeof path === "string" && !/^[/~$]/.test(path);
+  if (cwd || !Array.isArray(paths) || !paths.some(isRelative)) {
+    return fields;
+  }
+  const here = workingDirectory();
+  return here === "" ? fields : { ...fields, cwd: here };
+}
+
+/** Return this process's folder. Empty if it was deleted, or has a name that cannot be sent. */
+function workingDirectory(): string {
+  try {
+    const here = process.cwd();
+    return here.length <= MAX_LINE ? here : "";
+  } catch {
+    return "";
+  }
+}
+
 /** Return a draft of a permission request, with the id and digest of the matching proposal. */
 export function draftAsk(agent: string, ask: PermissionAsk): Draft {
   checkNames("permission request", ask);
-  const { action, timeout_minutes: minutes, context, ...rest } = ask;
+  const { action, timeout_minutes: minutes, context: given, ...rest } = ask;
+  const context = given && inFolder(given);
   const shown = context?.["text"];
   const matching = draft(agent, {
     ...rest,
@@ -104,7 +127,7 @@ export function draftAsk(agent: string, ask: PermissionAsk): Draft {
     return matching;
   }
   try {
-    return { ...matching, payload: encode({ ...ask, id: matching.id }) };
+    return { ...matching, payload: encode({ ...ask, ...(context ? { context } : {}), id: matching.id }) };
   } catch (error) {
     return { ...matching, flaw: flawIn(error) };
   }

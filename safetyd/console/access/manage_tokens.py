@@ -25,7 +25,7 @@ In the agent's shell:
   export SAFETYD_TOKEN=...   # the token
   printf 'Authorization: Bearer %s\\n' "$SAFETYD_TOKEN" | \\
     curl -s -H @- {web}/api/v1/propose/{name} \\
-    -d '{{"type": "read_file", "paths": ["README.md"]}}'"""
+    -d '{{"type": "read_file", "paths": ["README.md"], "cwd": "/srv/app"}}'"""
 
 
 def add_token(location: Location, name: str) -> None:

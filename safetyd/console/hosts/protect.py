@@ -8,7 +8,7 @@ from typing import Final
 import click
 import msgspec
 
-from safetyd.client.discovery import start_command
+from safetyd.client.discovery import naming, start_command
 from safetyd.console.failure import NEEDS_PERSON, Failure
 from safetyd.console.help_page import command
 from safetyd.console.hosts.protected_hosts import HostState, ProtectedHosts
@@ -16,6 +16,7 @@ from safetyd.console.hosts.rehearsal.rehearse import rehearsed
 from safetyd.console.locations import endpoint
 from safetyd.console.options import data_dir_option, json_option, together
 from safetyd.console.recorded_files import Change, diff
+from safetyd.console.service.service_installation import is_installed
 from safetyd.console.terminal_text import document, plain, several
 from safetyd.hosts.host_catalog import HOSTS, Scope
 from safetyd.hosts.telemetry_settings import masked
@@ -81,6 +82,9 @@ def protect(  # noqa: PLR0913 - one for each option
     if changes and not yes:
         _confirm(f"Change {several(len(changes), 'file')}?")
     hosts.write(plans)
+    if not as_json and not is_installed():
+        install = f"safetyd install-service --now{naming(directory)}"
+        click.echo(f"To start safetyd at boot, because guarded agents need it: {install}")
     _show_trials(hosts.verified(chosen), directory, changes, as_json=as_json)
 
 

@@ -111,6 +111,7 @@ def _wrong(view: StatusAnswer) -> Iterator[str]:
         yield f"CONFIGURATION REFUSED: {plain(view.config_problem, 2000)}"
         yield "  Fix it, then run `safetyd reload`. Until then the previous configuration applies."
     yield from _findings(view)
+    yield from _folderless(view)
 
 
 def _disk(use: DiskUse) -> Iterator[str]:
@@ -144,6 +145,14 @@ def _attempts(view: StatusAnswer) -> Iterator[str]:
         agent, count = plain(each.agent), several(each.count, "dangerous command")
         yield f"DANGEROUS: {count} of {agent} blocked in the last hour"
         yield f"  `safetyd decisions --agent {agent} --verdict block` shows them."
+
+
+def _folderless(view: StatusAnswer) -> Iterator[str]:
+    """Yield the agents whose relative paths nobody can resolve."""
+    for one in view.folderless:
+        unclear = f"{several(one.count, 'proposal')} of {plain(one.agent)}"
+        yield f"NO FOLDER: {unclear} had a relative path but no folder (cwd)"
+        yield "  Each needs approval. Update its client, or let it send `cwd`."
 
 
 def _pauses(view: StatusAnswer) -> Iterator[str]:

@@ -60,6 +60,13 @@ class ServicePlaces(NamedTuple):
         return cls(root / "etc/systemd/system" / UNIT, config.with_name("service.json"), config)
 
 
+def is_installed() -> bool:
+    """Return whether a service starts safetyd on this machine, for this user or for all."""
+    own = ServicePlaces.of_user(Path.home(), os.environ).unit
+    packaged = (Path("/", folder, UNIT) for folder in _PACKAGED)
+    return any(unit.exists() for unit in (own, ServicePlaces.of_system(Path("/")).unit, *packaged))
+
+
 class Removal(NamedTuple):
     removed: list[Path]
     left: list[Path]  # files that somebody changed

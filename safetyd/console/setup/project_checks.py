@@ -44,11 +44,20 @@ def project_checks(root: Path) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))[:MAX_CHECKS]
 
 
-def _of_python(root: Path) -> Iterator[str]:
+def package_name(root: Path) -> str:
+    """Return the name of a Python project, or an empty string."""
+    return str(_table(_python_file(root), "project").get("name", ""))
+
+
+def _python_file(root: Path) -> Mapping[str, object]:
     try:
-        file = tomllib.loads(_text(root / "pyproject.toml"))
+        return tomllib.loads(_text(root / "pyproject.toml"))
     except (tomllib.TOMLDecodeError, RecursionError):
-        return
+        return {}
+
+
+def _of_python(root: Path) -> Iterator[str]:
+    file = _python_file(root)
     required = {_name(each) for each in _requirements(file)}
     named = [tool for tool in _TOOLS if tool in required or tool in _table(file, "tool")]
     runner = next((words for lock, words in _PYTHON_RUNNERS.items() if (root / lock).exists()), "")

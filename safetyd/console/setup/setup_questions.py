@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from safetyd.console.render.layout import indented
 from safetyd.console.render.profiles import PASSES
-from safetyd.console.setup.project_checks import project_checks
+from safetyd.console.setup.project_checks import package_name, project_checks
 from safetyd.console.terminal_text import plain
 from safetyd.core.action_types import Profile
 from safetyd.host import is_this_machine, session_bus
@@ -25,6 +25,7 @@ from safetyd.notify.desktop.channel import DesktopConfig
 from safetyd.notify.email.channel import EmailConfig
 
 NONE: Final = "none"
+UNCONFINED: Final = "no folder: files anywhere can be changed without approval"
 _AGENTS_DO: Final[Mapping[Profile, str]] = {
     "coding": "write code",
     "strict": "anything else",
@@ -82,10 +83,13 @@ def unfit(root: Path) -> str:
 
 
 def _repository(directory: Path) -> Path | None:
-    """Return the root of the git repository around a directory, if it can be a project."""
+    """Return the root of the git repository around a directory, if it can be a project.
+
+    A checkout of safetyd is where safetyd is installed from, not where agents work.
+    """
     for root in (directory, *directory.parents):
         if (root / ".git").exists():
-            return None if unfit(root) else root
+            return None if unfit(root) or package_name(root) == "safetyd" else root
     return None
 
 
@@ -94,7 +98,8 @@ def ask(proposed: Answers) -> Answers:
     _say("Three questions. Press Enter for the default in brackets, Ctrl-C to cancel.")
     profile = _ask_profile(proposed.profile)
     root = _ask_root(proposed.root)
-    checks = _ask_checks(project_checks(root)) if root else ()
+    # In `coding`, commands that work in the project are allowed anyway.
+    checks = _ask_checks(project_checks(root)) if root and profile == "strict" else ()
     told = _ask_told(proposed.told)
     answers = Answers(profile=profile, root=root, checks=checks)
     if told == "mail":
@@ -114,7 +119,7 @@ def _ask_profile(default: Profile) -> Profile:
 
 def _ask_root(default: Path | None) -> Path | None:
     _say("\n2. In which folder do they work? Actions outside of it need approval.")
-    _options({NONE: "no particular folder"})
+    _options({NONE: UNCONFINED})
     root: Path | None = click.prompt(
         "   Folder", default=str(default or NONE), value_proc=_folder, err=True
     )

@@ -12,17 +12,20 @@ import click
 from safetyd.client.discovery import naming
 from safetyd.console.failure import Failure, WrongUsage, using_file
 from safetyd.console.help_page import command
-from safetyd.console.locations import make_private, own_command, running
+from safetyd.console.locations import Location, make_private, own_command, running
+from safetyd.console.operator_connection import ask as ask_daemon
 from safetyd.console.options import data_dir_option, json_option
 from safetyd.console.render.layout import indented
 from safetyd.console.render.profiles import PASSES
 from safetyd.console.setup.config_text import config_text, project_name
-from safetyd.console.setup.setup_questions import NONE, TOLD, Answers, ask, proposed
+from safetyd.console.setup.setup_questions import NONE, TOLD, UNCONFINED, Answers, ask, proposed
+from safetyd.console.subcommands.hold_agents import RELOAD_S, said_of_reload
 from safetyd.console.terminal_text import document, plain
 from safetyd.daemon.config import Config, ConfigError, parse
 from safetyd.host import CONFIG, own_config, secret_directories, write_whole
 from safetyd.notify.desktop.channel import DesktopConfig
 from safetyd.notify.email.channel import EmailConfig
+from safetyd.operators.contract.hold_contract import ReloadCommand
 
 MAX_PATH_CHARS: Final = 4096
 _FROM_KEYBOARD: Final = "install -m 600 /dev/stdin"
@@ -59,6 +62,8 @@ def init(file: Path | None, directory: Path, *, yes: bool, force: bool, as_json:
         click.echo(document({"ok": True, **_facts(place, answers), "next": steps + beside}))
     else:
         click.echo("\n".join(_told(place, answers, steps, beside)))
+        if not yes and _reloads(place):
+            _offer_reload(place)
 
 
 class ConfigPlace(NamedTuple):
@@ -130,6 +135,13 @@ def _reloads(place: ConfigPlace) -> bool:
     return running(place.data_dir) is not None and place.path == own_config(place.data_dir)
 
 
+def _offer_reload(place: ConfigPlace) -> None:
+    """Reload the running daemon if the operator wants that, so that the new rules apply."""
+    if click.confirm("Reload the running daemon now?", default=True, err=True):
+        reply = ask_daemon(Location(data_dir=place.data_dir), ReloadCommand(), patience_s=RELOAD_S)
+        click.echo(said_of_reload(reply))
+
+
 def _beside(place: ConfigPlace, config: Config) -> Iterator[str]:
     """Yield the commands to run in another terminal while the daemon runs."""
     telling, there = config.notifications, naming(place.data_dir)
@@ -153,6 +165,12 @@ def _facts(place: ConfigPlace, answers: Answers) -> dict[str, object]:
     }
 
 
+def _project(root: Path | None) -> str:
+    if root is None:
+        return f"{NONE}: {UNCONFINED}"
+    return f"{project_name(root)} in {plain(root, MAX_PATH_CHARS)}"
+
+
 def _told(
     place: ConfigPlace, answers: Answers, steps: Sequence[str], beside: Sequence[str]
 ) -> Iterator[str]:
@@ -161,7 +179,7 @@ def _told(
     yield from indented(
         (
             ("profile", f"{answers.profile}: {PASSES[answers.profile]}"),
-            ("project", f"{project_name(root)} in {plain(root, MAX_PATH_CHARS)}" if root else NONE),
+            ("project", _project(root)),
             *([("checks", ", ".join(answers.checks))] if answers.checks else ()),
             ("notify", TOLD[answers.told]),
         )

@@ -18,6 +18,7 @@ from safetyd.console.locations import Location
 from safetyd.console.operator_connection import connected, with_operator
 from safetyd.console.options import also_named, json_option, reaches_daemon
 from safetyd.console.render.layout import when
+from safetyd.console.subcommands.confirmed_request import chosen_request
 from safetyd.console.subcommands.list_requests import waiting
 from safetyd.console.terminal_text import document, plain, several
 from safetyd.console.time_input import until as meant
@@ -60,7 +61,9 @@ _grant_option = partial(click.option, cls=SectionOption, section="Grant")
 
 
 @command(sends=ApproveCommand)
-@ids_argument
+@click.argument("ids", metavar="[ID]...", nargs=-1, help="Ids of requests, or unique prefixes.")
+@click.option("--last", is_flag=True, help="Show the newest pending request, and ask.")
+@click.option("--agent", metavar="NAME", help="Show this agent's one pending request, and ask.")
 @click.option("--message", default="", metavar="TEXT", help="A message to the agent.")
 @also_named("message", "reason")
 @click.option(
@@ -87,14 +90,16 @@ _grant_option = partial(click.option, cls=SectionOption, section="Grant")
 )
 @json_option
 @reaches_daemon
-def approve(  # noqa: PLR0913
+def approve(  # noqa: PLR0913, PLR0917 - the options of a command
     location: Location,
     ids: tuple[str, ...],
     message: str,
     digest: str,
     uses: int,
     for_: str,
+    agent: str | None,
     *,
+    last: bool,
     grant: bool,
     program: bool,
     session: bool,
@@ -103,11 +108,23 @@ def approve(  # noqa: PLR0913
     """If several operators answer, the first answer counts. With --grant, similar actions of the
     agent are allowed for a while. `safetyd show ID` says which actions.
 
+    --last and --agent show the request and ask you, so they need a terminal. In a script, use an ID
+    and the --digest of the action that you checked.
+
     For example:
+      safetyd approve --last
       safetyd approve req_3f2a
       safetyd approve req_3f2a --message "use the staging server"
       safetyd approve req_3f2a --grant --uses 10 --for 2h
     """
+    if bool(ids) + last + (agent is not None) != 1:
+        raise WrongUsage("give IDs of requests, --last or --agent NAME")
+    if not ids:
+        if digest or as_json:
+            raise WrongUsage("--digest and --json need an ID")
+        if (shown := chosen_request(location, agent)) is None:
+            return BLOCKED
+        ids, digest = (shown.id,), shown.digest
     if (digest or grant) and len(ids) > 1:
         option = "--grant" if grant else "--digest"
         raise WrongUsage(f"{option} needs exactly one ID, but {len(ids)} were given")

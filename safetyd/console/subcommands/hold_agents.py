@@ -273,7 +273,7 @@ def reset(
         click.echo(f"Reset the {what} of {plain(agent)}.")
 
 
-def _reloaded(reply: Reloaded) -> str:
+def said_of_reload(reply: Reloaded) -> str:
     for warning in reply.warnings or ():
         click.echo(f"safetyd: warning: {plain(warning)}", err=True)
     return "\n".join(("Reloaded.", *pending(reply.next_start)))
@@ -282,7 +282,7 @@ def _reloaded(reply: Reloaded) -> str:
 reload = call_command(
     "reload",
     ReloadCommand,
-    _reloaded,
+    said_of_reload,
     about="""If the file has errors, this prints all of them, and the daemon keeps the previous
     configuration. It also prints the warnings of `safetyd config check`.
 

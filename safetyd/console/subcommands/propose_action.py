@@ -15,7 +15,7 @@ import msgspec
 from safetyd.bus.codec import repeated
 from safetyd.client import Decision, Safety, Severity
 from safetyd.client.arguments import Options
-from safetyd.client.draft import Draft, id_of, prepared
+from safetyd.client.draft import Draft, id_of, in_folder, prepared
 from safetyd.client.encoding import check as read
 from safetyd.client.encoding import encode
 from safetyd.client.exceptions import Down, KeyRejected, Malformed
@@ -82,7 +82,12 @@ def _struct(kind: object) -> type[msgspec.Struct] | None:
 @click.option("--text", default="", metavar="TEXT", help="What would be executed, typed or sent.")
 @click.option("--path", "paths", multiple=True, metavar="PATH", help="A file. Can be repeated.")
 @click.option("--project", default="", metavar="NAME", help="The configured project.")
-@click.option("--cwd", default="", metavar="DIR", help="The folder in which a command would run.")
+@click.option(
+    "--cwd",
+    default="",
+    metavar="DIR",
+    help="Where a command runs and --path begins. Default for --path: here.",
+)
 @click.option("--dry-run", is_flag=True, help="Use up no limits, and create no request.")
 @click.option("--wait", is_flag=True, help="Wait up to an hour for an operator's answer.")
 @json_option
@@ -111,7 +116,7 @@ def check(  # noqa: PLR0913 - the options of a command
     """
     said: dict[str, object] = {"type": kind, "text": text, "paths": paths}
     said |= {"project": project, "cwd": cwd, "dry_run": dry_run, "wait": wait}
-    given = {name: value for name, value in said.items() if value}
+    given = in_folder({name: value for name, value in said.items() if value})
     answer, exit_code = _ask(location, agent, given)
     if as_json:
         click.echo(document(_as_json(answer, exit_code)))
@@ -241,7 +246,7 @@ def _way_out(location: Location, answer: Decision) -> list[str]:
 
 
 def _ask(
-    location: Location, agent: str, fields: dict[str, object], *, outcome_follows: bool = False
+    location: Location, agent: str, fields: Mapping[str, object], *, outcome_follows: bool = False
 ) -> tuple[Decision, int]:
     check_agent_name(agent)
     said = _draft(agent, fields)
@@ -254,7 +259,7 @@ def _ask(
     return anyio.run(ask)
 
 
-def _draft(agent: str, fields: dict[str, object]) -> Draft:
+def _draft(agent: str, fields: Mapping[str, object]) -> Draft:
     try:
         return prepared(agent, fields)
     except TypeError as exc:

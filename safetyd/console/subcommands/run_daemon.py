@@ -12,7 +12,7 @@ import click
 from safetyd.bus.embedded_server import ServerMissing
 from safetyd.client.discovery import naming
 from safetyd.console.help_page import command
-from safetyd.console.locations import make_private, own_command
+from safetyd.console.locations import activate_command, make_private, own_command
 from safetyd.console.options import data_dir_option
 from safetyd.console.render.profiles import judged_by
 from safetyd.console.render.request_tables import notified_by
@@ -117,6 +117,15 @@ def _welcome(
     endpoint: Endpoint, where: Path, file: Path | None, profile: Profile, channels: Sequence[str]
 ) -> str:
     command, there = own_command(), naming(where)
+    activation = activate_command()
+    command = "safetyd" if activation else command
+    steps = [
+        *([activation] if activation else ()),
+        *([] if file else [f"{command} init{there}"]),
+        f"{command} check code run_shell --text 'rm -rf /'{there}",
+        f"{command} status{there}",
+        f"{command} open{there}",
+    ]
     said = "\n".join(f"  {line}" for line in (*judged_by(profile), notified_by(channels)))
     config = file.absolute() if file else f"none; create one with `{command} init{there}`"
     state = "follows the journal and can take over" if endpoint.standby else "is ready"
@@ -127,9 +136,5 @@ def _welcome(
         f"  data    {where}\n"
         f"  config  {config}\n"
         f"{said}\n"
-        "\n"
-        "In another terminal:\n"
-        f"  {command} check code run_shell --text 'rm -rf /'{there}\n"
-        f"  {command} status{there}\n"
-        f"  {command} open{there}"
+        "\nIn another terminal:\n" + "\n".join(f"  {step}" for step in steps)
     )

@@ -40,7 +40,7 @@ PLACED: Final = frozenset(
     {
         *("classify.sensitive_path", "classify.protected_path", "classify.outside_project"),
         *("classify.unfollowed_paths", "classify.unreadable_patch", "gate.own_above"),
-        *("classify.executable_bit", "classify.symlink"),
+        *("classify.executable_bit", "classify.no_folder", "classify.symlink"),
     }
 )
 

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from safetyd.core.guards.rules import ProjectRules
+from safetyd.core.messages.host_folder import OWN_FOLDER
 from safetyd.core.messages.money import MAX_USD
 from safetyd.core.messages.proposal import Risk
 from safetyd.core.text.patterns import AnyPattern
@@ -133,14 +134,18 @@ def in_force(table: ProjectTable) -> ProjectConfig:
 class ByProject(Generic[T]):
     """A value for each project, and one for proposals that name no known project.
 
-    That is the value of the default project or, without one, `base`.
+    That is the value of the default project or, without one, `base`. A host's call in another
+    repository (`OWN_FOLDER`) has `base`.
     """
 
     def __init__(self, values: Mapping[str, T], base: T, default: str = "") -> None:
         self._values = values
+        self._none = base
         self._base = values.get(default, base)
 
     def of(self, project: str | None) -> T:
+        if project == OWN_FOLDER:
+            return self._none
         return self._values.get(project or "", self._base)
 
 

@@ -14,6 +14,7 @@ from safetyd.core.messages.money import MAX_USD
 
 MAX_MESSAGE_BYTES: Final = 64 * 1024
 MAX_TEXT_BYTES: Final = 8 * 1024
+MAX_LINE: Final = 1024
 MAX_DEPTH: Final = 32
 
 # An id becomes part of a subject. The pattern does not end with `$`, which would also match before
@@ -21,7 +22,7 @@ MAX_DEPTH: Final = 32
 Token = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{1,64}(?![\s\S])")]
 MAX_WORD: Final = 128
 Word = Annotated[str, Meta(max_length=MAX_WORD)]
-Line = Annotated[str, Meta(max_length=1024)]
+Line = Annotated[str, Meta(max_length=MAX_LINE)]
 Prose = Annotated[str, Meta(max_length=8192)]
 Amount = Annotated[float, Meta(ge=0)]
 # The maximum is checked only when a message is parsed, because old journals may have larger values.

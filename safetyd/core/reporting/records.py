@@ -14,6 +14,7 @@ from safetyd.core.reporting.failure_windows import FailureWindows
 from safetyd.core.reporting.kept_days import KeptDays
 from safetyd.core.reporting.last_decisions import LastDecisions
 from safetyd.core.reporting.link_revocations import LinkRevocations
+from safetyd.core.reporting.missing_folders import MissingFolders
 from safetyd.core.reporting.session_transcripts import Transcripts
 from safetyd.core.sessions import Sessions
 
@@ -27,6 +28,7 @@ class Records(NamedTuple):
     kept_days: KeptDays
     blocked_attempts: BlockedAttempts
     link_revocations: LinkRevocations
+    missing_folders: MissingFolders
 
 
 def records(
@@ -45,6 +47,7 @@ def records(
         KeptDays(),
         BlockedAttempts(),
         LinkRevocations(),
+        MissingFolders(),
     )
 
 

@@ -8,6 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from safetyd.core.action_types import Kind, Kinds, normalised, raised_by
+from safetyd.core.messages.host_folder import OWN_FOLDER
 from safetyd.core.messages.proposal import Proposal
 from safetyd.core.shell.places import project_of
 from safetyd.core.shell.programs import Row, digest, shipped
@@ -182,7 +183,8 @@ class CommandReader:
 
     def _read(self, proposal: Proposal) -> "Reading":
         assert self._table is not None  # noqa: S101 - callers check `reads` first
-        known = self._projects.get(proposal.project or "", self._base)
+        default = CheckedProject() if proposal.project == OWN_FOLDER else self._base
+        known = self._projects.get(proposal.project or "", default)
         project = project_of(known.root, proposal.cwd or "")
         # Without a root, an absolute folder that the agent chose is not known to be the project.
         anywhere = not known.root and (proposal.cwd or "").startswith("/")

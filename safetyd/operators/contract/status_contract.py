@@ -13,6 +13,7 @@ from safetyd.core.messages.proposal import Urgency
 from safetyd.core.messages.verdict import Severity
 from safetyd.core.reporting.blocked_attempts import DangerousCommands, OwnAttempts
 from safetyd.core.reporting.kept_days import MissingSnapshots
+from safetyd.core.reporting.missing_folders import FolderlessAgent
 from safetyd.operators.contract.agent_contract import AgentRow, AgentState
 from safetyd.operators.contract.cluster_contract import ClusterSummary
 from safetyd.operators.contract.guard_contract import Breaker, Budget, Finding
@@ -148,6 +149,8 @@ class StatusAnswer(DaemonFacts, frozen=True, kw_only=True):
     agent_states: dict[AgentState, int] = msgspec.field(default_factory=dict)
     own_attempts: tuple[OwnAttempts, ...] = ()  # Blocked, and not acknowledged yet.
     dangerous: tuple[DangerousCommands, ...] = ()  # Blocked in the last hour, by agent.
+    # Agents that sent relative paths without `cwd` in the last day. Each needs approval.
+    folderless: tuple[FolderlessAgent, ...] = ()
 
 
 class StatusQuestion(Question[StatusAnswer], frozen=True, tag="status"):

@@ -78,6 +78,7 @@ def status(
         agent_states=counted,
         own_attempts=state.records.blocked_attempts.own[:MAX_SHOWN],
         dangerous=tuple(islice(state.records.blocked_attempts.dangerous(moment.t), MAX_SHOWN)),
+        folderless=tuple(islice(state.records.missing_folders.recent(moment.t), MAX_SHOWN)),
     )
 
 

@@ -136,7 +136,7 @@ def test_init_shows_the_checks_and_asks(answer: str, *, allowed: bool, tmp_path:
     (tmp_path / "Makefile").write_text("test:\n\ttouch executed\nlint:\n")
     config = tmp_path / "safetyd.toml"
     with Dialogue("init", str(config), cwd=tmp_path, SAFETYD_DATA_DIR=str(tmp_path)) as opened:
-        opened.answer("coding", str(tmp_path), answer, "none")
+        opened.answer("strict", str(tmp_path), answer, "none")
         said = opened.end()
 
     assert said.returncode == 0

@@ -36,6 +36,14 @@ def test_a_worktree_is_a_project_too(tmp_path, monkeypatch):
     assert proposed().root == tmp_path / "web"
 
 
+def test_a_checkout_of_safetyd_is_not_where_agents_work(tmp_path, monkeypatch):
+    folder(tmp_path / ".git")
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "safetyd"\n')
+    monkeypatch.chdir(tmp_path)
+
+    assert proposed().root is None
+
+
 def test_a_home_that_is_a_repository_is_no_project(tmp_path, monkeypatch):
     folder(tmp_path / "home" / ".git")
     monkeypatch.chdir(folder(tmp_path / "home" / "notes"))

@@ -10,6 +10,7 @@ from safetyd.console.locations import own_command
 from safetyd.daemon.config import load
 from tests.conftest import LAST_WORD, environment
 from tests.console.console_rig import Said, here
+from tests.console.setup.dialogue import dialogue
 
 START = (sys.executable, "-m", "safetyd", "run")
 
@@ -141,7 +142,9 @@ def test_without_a_repository_there_is_no_project(tmp_path, monkeypatch):
 
     said = init(tmp_path, "--yes")
 
-    assert "  project  none\n" in said.stdout
+    assert (
+        "  project  none: no folder: files anywhere can be changed without approval" in said.stdout
+    )
     assert load(tmp_path / "data/safetyd.toml").projects == {}
 
 
@@ -173,9 +176,22 @@ def test_a_start_reads_what_was_written_and_says_so(tmp_path):
         assert process.stdout is not None
         said = b"".join(iter(process.stdout.readline, LAST_WORD + b"\n")).decode()
         status = here("status", "--json", "--data-dir", str(data))
+        # The same file again, with another answer: the daemon is reloaded if the operator agrees.
+        again = dialogue(
+            *("init", "--force", "--data-dir", str(data)),
+            typed=("strict", "", "", ""),
+            cwd=tmp_path,
+            HOME=str(tmp_path),
+        )
+        reloaded = here("status", "--json", "--data-dir", str(data))
         process.terminate()
 
     assert f"  config  {data / 'safetyd.toml'}\n" in said
     assert "  Profile coding: " in said
     assert json.loads(status.stdout)["profile"] == "coding"
     assert json.loads(status.stdout)["config"] == str(data / "safetyd.toml")
+    assert "Reload the running daemon now? [Y/n]" in again.stderr
+    assert again.stdout.endswith(
+        "Reloaded.\n[web] has changed and takes effect at the next start\n"
+    )
+    assert json.loads(reloaded.stdout)["profile"] == "strict"

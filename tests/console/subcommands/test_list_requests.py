@@ -104,9 +104,9 @@ def test_more_requests_than_one_command_answers_are_all_denied(daemon, monkeypat
 @pytest.mark.parametrize(("typed", "left"), [("y\n", 0), ("\n", 1)])
 def test_at_a_terminal_a_denial_of_all_is_confirmed_and_no_is_the_default(daemon, typed, left):
     asked(daemon, f"git push origin {left}", "confirmed")
-    where = {"SAFETYD_DATA_DIR": str(daemon.data_dir)}
+    place = str(daemon.data_dir)
 
-    said = at_a_terminal("deny", "--agent", "confirmed", typed=typed, **where)
+    said = at_a_terminal("deny", "--agent", "confirmed", typed=typed, SAFETYD_DATA_DIR=place)
 
     assert "confirmed has 1 pending request: 1 x push\nDeny 1 request? [y/N]" in said
     rows = json.loads(told(daemon, "list", "--agent", "confirmed", "--json").stdout)["requests"]

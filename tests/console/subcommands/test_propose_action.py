@@ -48,7 +48,7 @@ def test_a_question_waits_for_a_person(daemon):
 
 
 def test_null_in_a_proposal_is_nothing(daemon):
-    proposal = {"type": "read_file", "text": None, "paths": ["README.md"], "target": {"url": None}}
+    proposal = {"type": "read_file", "text": None, "paths": ["/README.md"], "target": {"url": None}}
 
     said = daemon.safetyd("propose", "reader", stdin=json.dumps(proposal))
 

@@ -1,6 +1,7 @@
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -102,6 +103,29 @@ def test_the_file_of_the_data_dir_is_read_without_being_named(tmp_path):
 
     assert said.returncode == 1
     assert said.stderr.startswith(f"safetyd: {tmp_path / 'safetyd.toml'}: one is not a setting")
+
+
+def test_a_start_without_a_configuration_says_what_to_type_next(tmp_path):
+    scripts = Path(sys.executable).parent
+    said = {}
+    for path in (f"{scripts}:/usr/bin:/bin", "/usr/bin:/bin"):
+        with subprocess.Popen(
+            [sys.executable, "-m", "safetyd", "run", "--data-dir", "data"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            cwd=tmp_path,
+            env=environment(PATH=path),
+        ) as process:
+            assert process.stdout is not None
+            said[path] = "".join(iter(process.stdout.readline, f"{LAST_WORD.decode()}\n"))
+            process.terminate()
+
+    on_path, hidden = said.values()
+    next_steps = on_path.partition("In another terminal:\n")[2]
+    assert "Profile strict: " in on_path
+    assert next_steps.startswith(f"  safetyd init --data-dir {tmp_path / 'data'}\n")
+    assert f"In another terminal:\n  . {scripts / 'activate'}\n{next_steps}" in hidden
 
 
 @pytest.mark.parametrize("profile", ["strict", "coding"])

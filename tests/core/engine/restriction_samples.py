@@ -117,8 +117,8 @@ JUDGED: dict[str, Story] = {
         ),
     ),
     "sensitive paths": Story(
-        propose(0, paths=["a", ".ssh/id", "x.pem"]),
-        propose(0, paths=["a"]),
+        propose(0, cwd="/srv", paths=["a", ".ssh/id", "x.pem"]),
+        propose(0, cwd="/srv", paths=["a"]),
     ),
     "memory operations": Story(
         propose(9, type="memory_write"),
@@ -271,9 +271,12 @@ WORDED: dict[str, Story] = {
     "a path that may lead outside": Story(
         propose(0, project="shop", paths=["$X/a"]), policy=shop()
     ),
-    "the target of a link": Story(propose(0, paths=["a"], resolved=("/a/.ssh/x",))),
-    "paths that cannot be followed": Story(propose(0, paths=["a"], resolved=("",))),
-    "a path that controls programs": Story(propose(0, type="edit_file", paths=[".envrc"])),
+    "a relative path without a folder": Story(
+        propose(0, paths=["a"]), propose(0, cwd="/srv", paths=["a"])
+    ),
+    "the target of a link": Story(propose(0, paths=["/a"], resolved=("/a/.ssh/x",))),
+    "paths that cannot be followed": Story(propose(0, paths=["/a"], resolved=("",))),
+    "a path that controls programs": Story(propose(0, type="edit_file", paths=["/srv/.envrc"])),
     "a command that names secrets": Story(
         propose(0, type="run_shell", text="cat .env"), policy=CODING
     ),
@@ -289,7 +292,7 @@ WORDED: dict[str, Story] = {
         propose(0, type="edit_file", text=f"{DIFF}new file mode 120000\n")
     ),
     "a mode in the context": Story(
-        propose(0, type="create_file", paths=["run.sh"], context={"mode": "0755"})
+        propose(0, type="create_file", paths=["/srv/run.sh"], context={"mode": "0755"})
     ),
     "a patch that is cut off": Story(propose(0, type="edit_file", text=ENVRC[:-3])),
     "the blocklist": Story(propose(0, type="click", target=Target(label="Delete account"))),
@@ -305,7 +308,7 @@ WORDED: dict[str, Story] = {
     "no window": Story(propose(0, type="click"), policy=gate(expected_window_pattern="Shop")),
     "safetyd's name": Story(propose(0, type="click", text="stop safetyd")),
     "safetyd's key": Story(propose(0, type="click", target=Target(name="operator.nk"))),
-    "safetyd's file": Story(propose(0, paths=["keys/operator.nk"])),
+    "safetyd's file": Story(propose(0, cwd="/srv", paths=["keys/operator.nk"])),
     "above safetyd's files": Story(
         propose(0, type="edit_file", paths=["/srv"]),
         policy=Policy(own=OwnConfig(directories=("/srv/real",))),

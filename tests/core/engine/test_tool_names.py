@@ -39,11 +39,11 @@ def judged(policy: Policy, name: str, **fields: object) -> Decided:
 @pytest.mark.parametrize(
     ("tool", "fields", "rule"),
     [
-        ("Read", {"paths": ("src/a.py",)}, None),
+        ("Read", {"paths": ("/srv/src/a.py",)}, None),
         ("LS", {}, None),
         ("Grep", {"text": "delete"}, None),
-        ("Write", {"paths": ("src/b.py",), "text": "x = 1"}, None),
-        ("MultiEdit", {"paths": ("src/b.py",), "text": "x = 2"}, None),
+        ("Write", {"paths": ("/srv/src/b.py",), "text": "x = 1"}, None),
+        ("MultiEdit", {"paths": ("/srv/src/b.py",), "text": "x = 2"}, None),
         ("WebFetch", {"text": "https://example.com"}, None),
         ("TodoWrite", {"text": "1. look"}, None),
         ("commit", {"text": "a change"}, None),
@@ -51,7 +51,7 @@ def judged(policy: Policy, name: str, **fields: object) -> Decided:
         ("Read", {"paths": ("/home/me/.ssh/id_ed25519",)}, "classify.sensitive_path"),
         ("git_push", {"text": "origin main"}, "classify.high"),
         ("pip_install", {"text": "requests"}, "classify.high"),
-        ("rm", {"paths": ("src/b.py",)}, "classify.high"),
+        ("rm", {"paths": ("/srv/src/b.py",)}, "classify.high"),
         ("send_mail", {"text": "hello"}, "classify.high"),
         ("browser_click", {"target": Target(label="Submit")}, "gate.irreversible:submit"),
         ("browser_type", {"target": Target(label="Password")}, "gate.credential:password"),

@@ -210,13 +210,13 @@ def test_what_was_blocked_says_why() -> None:
 
 def test_what_failed_says_why() -> None:
     queue = QueueStory()
-    queue.proposes(propose(0, session="s", paths=["notes.txt"]))
+    queue.proposes(propose(0, session="s", paths=["/srv/notes.txt"]))
     queue.happens(report(1, Outcome(id="p1", ok=False, error="no such file")))
 
     (entry,) = ended(queue).actions
 
     assert (entry.description, entry.status, entry.reason) == (
-        "notes.txt",
+        "/srv/notes.txt",
         "failed",
         "no such file",
     )

@@ -9,6 +9,7 @@ import pytest
 from safetyd.console.hosts.rehearsal.model_stand_in import Conversation
 from tests.checkout import ROOT
 from tests.conftest import StartDaemon
+from tests.console.console_rig import at_a_terminal
 from tests.documents.document_blocks import noted_block
 from tests.hosts.real.host_programs import PROGRAMS, Program
 from tests.hosts.real.real_hosts import HostHome
@@ -47,7 +48,16 @@ def test_the_steps_with_claude_code_work(
             pushing = pool.submit(step, "push", conversation=calls("git push origin main"))
             until(lambda: waiting(daemon) or pushing.done())
             assert not home.pushed()
-            step("approve")
+            said = at_a_terminal(
+                *("-ec", noted_block(DOCUMENT, "approve")),
+                program=["bash"],
+                typed="y\n",
+                after="[y/N]",
+                HOME=str(home.home),
+                PATH=home.variables()["PATH"],
+                SAFETYD_DATA_DIR=str(daemon.data_dir),
+            )
+            assert "approved, once" in said
             pushing.result()
         assert home.pushed(), results
 

@@ -249,7 +249,7 @@ def test_what_happens_between_two_slices_does_no_harm(view: Callable[..., Any]) 
 def test_agents_show_their_newest_open_action_and_their_last_decision() -> None:
     engine = played(
         propose(0, "code", "p1"),
-        propose(1, "code", "p2", type="edit_file", paths=["a.py"]),
+        propose(1, "code", "p2", type="edit_file", paths=["/srv/a.py"]),
         propose(2, "code", "p3", type="run_shell", text="rm -rf /"),
         propose(3, "idle", "p1"),
         outcome(4, "p1", agent="idle"),

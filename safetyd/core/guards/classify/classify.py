@@ -3,6 +3,7 @@
 It counts memory operations per session, and unknown types.
 """
 
+import functools
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final
@@ -15,6 +16,7 @@ from safetyd.core.events.decision_events import Decided, Proposed, SessionClosed
 from safetyd.core.events.event import Moment
 from safetyd.core.events.guard_events import NameForgotten
 from safetyd.core.guards.classify import rule_verdicts
+from safetyd.core.guards.classify.missing_folder import unplaced_path
 from safetyd.core.guards.classify.rule_sets import (
     MAX_SESSIONS,
     MEMORY,
@@ -23,26 +25,32 @@ from safetyd.core.guards.classify.rule_sets import (
 )
 from safetyd.core.guards.projects import ByProject, ProjectConfig, Sides, sides
 from safetyd.core.guards.rule_layers import Layer, Setting
-from safetyd.core.guards.rules import RulesConfig
+from safetyd.core.guards.rules import ProjectRules, RulesConfig
+from safetyd.core.messages.host_folder import OWN_FOLDER, repository
 from safetyd.core.messages.verdict import ALLOW, ALLOWED, Verdict, together
 from safetyd.core.text.proposal_patches import may_patch
 
 MAX_UNKNOWN: Final = 256
 COMMAND: Final = "run_shell"  # the type whose whole action is the command in its text
+MAX_REPOSITORIES: Final = 64  # of hosts, whose rule sets are cached
 
 
 class RuleSets:
     """The rule sets that apply to an agent. `plain` has the types that no set can restrict."""
 
-    def __init__(self, sets: Sequence[RuleSet], broken: Verdict | None = None) -> None:
+    def __init__(
+        self, sets: Sequence[RuleSet], root: str = "", broken: Verdict | None = None
+    ) -> None:
         self._sets = sets
+        self._root = root
         self._broken = () if broken is None else (broken,)
         every = frozenset.intersection(*(rule_set.plain for rule_set in sets))
         self.plain = every if broken is None else frozenset()
 
     def well_placed(self, proposed: Proposed, kind: Kind) -> bool:
         """Return whether no path needs approval in any rule set."""
-        return all(rule_set.well_placed(proposed, kind) for rule_set in self._sets)
+        placed = unplaced_path(proposed.proposal, self._root) is None
+        return placed and all(rule_set.well_placed(proposed, kind) for rule_set in self._sets)
 
     def judge(
         self,
@@ -58,6 +66,8 @@ class RuleSets:
         """
         each = (rule_set.judge(proposed, kind, memory_used, lifted) for rule_set in self._sets)
         found = [*unclear, *(verdict for verdicts in each for verdict in verdicts), *self._broken]
+        if (path := unplaced_path(proposed.proposal, self._root)) is not None:
+            found.append(rule_verdicts.no_folder(path, proposed.proposal.cwd))
         return together(found, masks_text=False) if found else ALLOWED
 
 
@@ -70,7 +80,7 @@ def benches(name: str, project: ProjectConfig, base: RuleSet) -> Sides[RuleSets]
         project,
         base,
         lambda rule_set, settings: rule_set.within(settings.rules, project.root),
-        lambda sets: RuleSets(sets, broken),
+        lambda sets: RuleSets(sets, project.root, broken),
     )
 
 
@@ -86,10 +96,15 @@ class _Benches:
     ) -> None:
         base = RuleSet(rules, (Layer(rules, setting),), setting)
         self._base = RuleSets((base,))
+        self._in_repository = functools.lru_cache(MAX_REPOSITORIES)(
+            lambda root: RuleSets((base.within(ProjectRules(), root),), root)
+        )
         named = {name: benches(name, projects[name], base) for name in projects}
         self._projects = ByProject[Sides[RuleSets] | None](named, None, default_project)
 
     def of(self, proposed: Proposed) -> RuleSets:
+        if proposed.host and proposed.proposal.project == OWN_FOLDER:
+            return self._in_repository(repository(proposed.proposal))
         project = self._projects.of(proposed.proposal.project)
         return self._base if project is None else project.of(proposed.agent)
 
@@ -175,7 +190,9 @@ class Classify(Guard):
         If no project is configured, a project name selects nothing and is only a label.
         """
         proposal, found = proposed.proposal, []
-        if proposal.project and self._known and proposal.project not in self._known:
+        known = proposal.project in self._known
+        known |= bool(proposed.host) and proposal.project == OWN_FOLDER
+        if proposal.project and self._known and not known:
             found.append(rule_verdicts.unknown_project(proposal.project, self._known))
         if kind.type == COMMAND and not proposal.text.strip():
             found.append(rule_verdicts.no_command(kind))

@@ -16,6 +16,7 @@ from safetyd.core.text.visible_text import quoted
 TAMER: Final = "without the agent's own risk and reversibility ratings"
 
 MAX_NAMES: Final = 5
+NO_FOLDER: Final = "classify.no_folder"
 
 _is_bare = re.compile(r"[A-Za-z0-9_-]+\Z").match
 
@@ -67,6 +68,14 @@ def protected(path: NamedPath, glob: str) -> Verdict:
 def unfollowed(count: int) -> Verdict:
     reason = f"Not all of the {count} paths could be resolved"
     return _asks("classify.unfollowed_paths", reason, "with fewer or shorter paths")
+
+
+def no_folder(path: str, cwd: str | None) -> Verdict:
+    missing = (
+        f"the folder {quoted(cwd)} (cwd) is relative too" if cwd else "no folder (cwd) is given"
+    )
+    reason = f"{quoted(path)} is a relative path, and {missing}, so the file is unknown"
+    return _asks(NO_FOLDER, reason, "with the absolute working directory in the field cwd")
 
 
 def patched_executable(file: PatchedFile) -> Verdict:

@@ -36,7 +36,8 @@ def envelope(directive: str) -> str:
 def test_a_patch_of_source_files_passes(rig: ClassifyRig) -> None:
     renamed = "diff --git a/x.py b/y.py\nsimilarity index 100%\nrename from x.py\nrename to y.py\n"
     for patch in (PLAIN, renamed, f"Fix it\n{PLAIN}", envelope("*** Update File: a.py\n+a")):
-        assert rig.looks("edit_file", paths=("src/app.py",), context={"diff": patch}) is ALLOWED
+        diff = {"diff": patch}
+        assert rig.looks("edit_file", paths=("/srv/src/app.py",), context=diff) is ALLOWED
         assert rig.looks("create_file", text=patch) is ALLOWED
     assert rig.looks("create_file", text="+++ 1\n--- 2\n@@ x") is ALLOWED
     assert rig.looks("edit_file", context={"diff": "- a\n+ b"}) is ALLOWED
@@ -144,12 +145,13 @@ def test_modes_that_run_or_lead_elsewhere_need_approval(headers: str, rule: str)
 
 
 def test_a_context_that_makes_a_file_executable_needs_approval() -> None:
-    verdict = CODING.looks("create_file", paths=("run.sh",), context={"mode": "0755"})
+    run = ("/srv/run.sh",)
+    verdict = CODING.looks("create_file", paths=run, context={"mode": "0755"})
 
     assert (verdict.decision, verdict.rule) == (ASK, BIT)
-    assert CODING.looks("create_file", paths=("run.sh",), context={"mode": "644"}) is ALLOWED
+    assert CODING.looks("create_file", paths=run, context={"mode": "644"}) is ALLOWED
     assert CODING.looks("create_file", context={"executable": True}) is ALLOWED
-    assert CODING.looks("model_call", paths=("x",), context={"executable": True}) is ALLOWED
+    assert CODING.looks("model_call", paths=run, context={"executable": True}) is ALLOWED
 
 
 def test_an_invalid_patch_needs_approval() -> None:

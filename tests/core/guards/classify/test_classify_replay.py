@@ -83,6 +83,7 @@ def test_an_agents_own_words_only_tighten(proposed) -> None:
 @given(proposals)
 def test_naming_a_project_only_tightens_for_an_agent_it_does_not_list(proposed) -> None:
     fields = {"agent": "ops", "paths": proposed.proposal.paths, "risk": proposed.proposal.risk}
+    fields["cwd"] = "/srv/web"  # a project also says where relative paths begin
     elsewhere = rig().looks(proposed.proposal.type, **fields)
 
     verdict = rig().looks(proposed.proposal.type, project="web", **fields)

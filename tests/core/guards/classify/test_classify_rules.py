@@ -161,11 +161,11 @@ def test_a_custom_rule_gives_its_reason_or_says_what_it_does() -> None:
         ({"remotes": ("origin",)}, {"remote": "origin"}, {}),
         ({"text": "^SELECT"}, {"text": "select 1"}, {"text": "-- select"}),
         ({"text": "drop"}, {"text": "ｄｒｏｐ"}, {"text": ""}),  # noqa: RUF001
-        ({"paths": ("src/**",)}, {"paths": ("x", "src/a")}, {"paths": ("x", "lib/src")}),
+        ({"paths": ("src/**",)}, {"paths": ("x", "src/a")}, {"paths": ("/x", "/lib/src")}),
         ({"paths": ("src/**",)}, {"paths": ("lib/../src/a",)}, {}),
         ({"cost_over_usd": 2.0}, {"cost_usd": 2.5}, {"cost_usd": 2.0}),
         ({"cost_over_usd": 0.0}, {"cost_usd": 0.1}, {}),
-        ({"files_over": 1}, {"paths": ("a", "b")}, {"paths": ("a",)}),
+        ({"files_over": 1}, {"paths": ("/a", "/b")}, {"paths": ("/a",)}),
         ({"files_over": 9}, {"context": {"files_changed": 10}}, {"context": {"files_changed": 9}}),
         ({"files_over": 0}, {"paths": ("a",), "context": {"files_changed": 0}}, {}),
         ({"files_over": 0}, {"context": {"files_changed": 1}}, {"context": {"files_changed": "1"}}),
@@ -234,12 +234,12 @@ def test_weekdays_are_those_of_the_place() -> None:
 
 
 def test_a_rule_that_allows_needs_every_path_to_match() -> None:
-    rig = ClassifyRig(custom(ALLOW, types=("modify_code",), paths=("docs/**",)))
+    rig = ClassifyRig(custom(ALLOW, types=("modify_code",), paths=("/srv/docs/**",)))
 
-    assert rig.looks("modify_code", paths=("docs/a", "docs/b")) is ALLOWED
-    assert rig.looks("modify_code", paths=("docs/a", "src/b")).decision is ASK
-    assert rig.looks("modify_code", paths=("docs/../src/b",)).decision is ASK
-    assert rig.looks("modify_code", paths=("docs/$X",)).decision is ASK
+    assert rig.looks("modify_code", paths=("/srv/docs/a", "/srv/docs/b")) is ALLOWED
+    assert rig.looks("modify_code", paths=("/srv/docs/a", "/srv/src/b")).decision is ASK
+    assert rig.looks("modify_code", paths=("/srv/docs/../src/b",)).decision is ASK
+    assert rig.looks("modify_code", paths=("/srv/docs/$X",)).decision is ASK
     assert rig.looks("modify_code").decision is ASK
 
 
@@ -323,7 +323,9 @@ def test_a_sensitive_path_needs_approval(type: str, path: str) -> None:  # noqa:
     assert verdict.reason.startswith(f'"{path}"')
 
 
-@pytest.mark.parametrize("path", [".env.example", "env", "/etc/shadowy", "ssh/config", "a.pemx"])
+@pytest.mark.parametrize(
+    "path", ["/a/.env.example", "/env", "/etc/shadowy", "/a/ssh/config", "/a.pemx"]
+)
 def test_a_path_like_a_sensitive_one_passes(path: str) -> None:
     assert ClassifyRig().looks(paths=(path,)) is ALLOWED
 
@@ -350,18 +352,18 @@ def test_sensitive_paths_are_the_operators_to_choose() -> None:
 
 
 def test_a_path_is_judged_by_where_it_leads() -> None:
-    verdict = ClassifyRig().looks(paths=("notes",), resolved=("/a/.ssh/x",))
+    verdict = ClassifyRig().looks(paths=("/srv/notes",), resolved=("/a/.ssh/x",))
 
     assert (verdict.decision, verdict.rule) == (ASK, "classify.sensitive_path")
     assert verdict.reason.startswith('"/a/.ssh/x"')
-    assert ClassifyRig().looks(paths=("notes",), resolved=("/a/b",)) is ALLOWED
+    assert ClassifyRig().looks(paths=("/srv/notes",), resolved=("/a/b",)) is ALLOWED
 
 
 def test_a_rule_that_allows_paths_must_match_where_they_lead() -> None:
-    rig = ClassifyRig(custom(ALLOW, types=("push",), paths=("docs/**",)))
+    rig = ClassifyRig(custom(ALLOW, types=("push",), paths=("/srv/docs/**",)))
 
-    assert rig.looks("push", paths=("docs/a",)) is ALLOWED
-    assert rig.looks("push", paths=("docs/a",), resolved=("/etc/x",)).decision is ASK
+    assert rig.looks("push", paths=("/srv/docs/a",)) is ALLOWED
+    assert rig.looks("push", paths=("/srv/docs/a",), resolved=("/etc/x",)).decision is ASK
 
 
 def test_a_rule_that_asks_about_paths_asks_about_where_they_lead() -> None:
@@ -370,7 +372,19 @@ def test_a_rule_that_asks_about_paths_asks_about_where_they_lead() -> None:
     assert rig.looks(paths=("a",), resolved=("/etc/x",)).rule == "rules.mine"
 
 
+def test_a_relative_path_without_a_folder_needs_approval() -> None:
+    rig = ClassifyRig(profile="coding")
+
+    verdict = rig.looks("edit_file", paths=["passwd"])
+
+    assert (verdict.decision, verdict.rule) == (ASK, "classify.no_folder")
+    assert '"passwd" is a relative path, and no folder (cwd) is given' in verdict.reason
+    assert "is relative too" in rig.looks("edit_file", paths=["passwd"], cwd="etc").reason
+    assert rig.looks("edit_file", paths=["passwd"], cwd="/etc").rule == "classify.protected_path"
+    assert rig.looks("edit_file", paths=["main.py"], cwd="/srv/shop") is ALLOWED
+
+
 def test_paths_that_cannot_be_resolved_need_approval() -> None:
-    verdict = ClassifyRig().looks(paths=("notes",), resolved=("/a/b", UNFOLLOWED))
+    verdict = ClassifyRig().looks(paths=("/srv/notes",), resolved=("/a/b", UNFOLLOWED))
 
     assert (verdict.decision, verdict.rule) == (ASK, "classify.unfollowed_paths")

@@ -144,7 +144,7 @@ def test_no_rule_that_allows_lets_it_pass() -> None:
 def test_protected_files_may_be_read_but_changes_need_approval(path: str) -> None:
     changed = CODING.looks("edit_file", paths=(path,))
 
-    assert CODING.looks("read_file", paths=(path,)) is ALLOWED
+    assert CODING.looks("read_file", paths=(path,), cwd="/srv") is ALLOWED
     assert (changed.decision, changed.rule) == (ASK, GUARDED)
     assert path in changed.reason
     assert CODING.looks("run_shell", text=f"echo {{}} > {path}").rule == GUARDED

@@ -36,6 +36,7 @@ from safetyd.core.events.guard_events import (
     BudgetMarked,
     BudgetRaised,
     Forgotten,
+    HostFilesAccepted,
     HostUnasked,
     Paused,
     PersonSeen,
@@ -148,6 +149,7 @@ def one_of_each() -> Iterator[Event]:
     yield from (
         AnomalyFound(rule="anomaly.x", severity="low", message="m", agent="a", **when),
         HostUnasked(agent="a", host="claude", tools=("Bash",), session="s", **when),
+        HostFilesAccepted(host="claude", states={"/srv": "9f86"}, by="alice", **when),
     )
     yield PersonSeen(by="alice", how="ack", **when)
     yield KeysChanged(added=("agent a U1",), removed=(), by="alice", **when)

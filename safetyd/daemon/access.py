@@ -23,6 +23,7 @@ from safetyd.daemon.forwarded_sign_in import ForwardedSignIn
 from safetyd.daemon.health import Health
 from safetyd.daemon.health_report import HealthReport
 from safetyd.daemon.resources import Resources
+from safetyd.hosts.loaded_check import LoadedCheck, accepted_in
 from safetyd.hosts.request_news import RequestNews
 from safetyd.hosts.unasked_calls import UnaskedCalls
 from safetyd.monitoring.metrics import Metrics
@@ -106,6 +107,7 @@ class AgentAccess:
             parts.held,
             parts.news,
             calls,
+            loaded=LoadedCheck(accepted_in(of.mailbox), of.data_dir / "host_files"),
             directory=of.data_dir,
             agent_of=agent_of,
             muted=parts.out.displaced_perhaps,

@@ -32,14 +32,15 @@ from safetyd.hosts.hook_answer import (
     greeting,
     refusal,
 )
-from safetyd.hosts.hook_event import Dialect, HookKind, Unreadable, read_event
+from safetyd.hosts.hook_event import Dialect, HookEvent, HookKind, Unreadable, read_event
 from safetyd.hosts.host_prompts import HostPrompts
 from safetyd.hosts.hosts_config import HostsConfig
+from safetyd.hosts.loaded_check import HostUser, LoadedCheck, host_user
 from safetyd.hosts.name_owners import NameOwners
 from safetyd.hosts.project_root import project_root
 from safetyd.hosts.prompt_answer import UNANSWERED
 from safetyd.hosts.request_news import RequestNews
-from safetyd.hosts.tool_call import MAX_WORD, call_folder, proposal_fields
+from safetyd.hosts.tool_call import MAX_WORD, Fields, call_folder, proposal_fields
 from safetyd.hosts.tool_report import telemetry_fields
 from safetyd.hosts.unasked_calls import UnaskedCalls
 from safetyd.hosts.unnamed_calls import UnnamedCalls
@@ -74,6 +75,7 @@ class HookCall(NamedTuple):
     kind: HookKind
     uid: int | None
     service: HookService
+    user: HostUser = HostUser()
 
     @property
     def subject(self) -> bytes:
@@ -100,6 +102,7 @@ class HookSocket:
         news: RequestNews,
         calls: UnaskedCalls,
         *,
+        loaded: LoadedCheck,
         directory: Path,
         agent_of: Callable[[str], str],
         muted: Callable[[], bool],
@@ -110,6 +113,7 @@ class HookSocket:
         self._held = held
         self._news = news
         self._calls = calls
+        self._loaded = loaded
         self._agent_of = agent_of
         self._muted = muted
         self._path = directory.absolute() / config().socket
@@ -169,18 +173,19 @@ class HookSocket:
 
     def _admitted(self, request: web.Request, dialect: Dialect, kind: HookKind) -> HookCall:
         agent, uid = request.headers.get("Safetyd-Agent", ""), _uid(request)
+        user = host_user(uid, request.headers)
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
         if scheme.lower() == "bearer":
             if self._agent_of(token.strip()) != agent:
                 raise _NotAdmitted(f"the token is not valid for {agent!r}")
-            return HookCall(agent, dialect, kind, uid, self._keyed)
+            return HookCall(agent, dialect, kind, uid, self._keyed, user)
         if self._anonymous is None:
             raise _NotAdmitted(f"{agent!r} {NEEDS_TOKEN}")
         owner = self._owners.owner(agent, uid)
         if owner != uid:
             name = user_name(owner or 0)
             raise _NotAdmitted(f"the name {agent!r} belongs to {name} and you need another one")
-        return HookCall(agent, dialect, kind, uid, self._anonymous)
+        return HookCall(agent, dialect, kind, uid, self._anonymous, user)
 
     def report(self, call: HookCall, body: bytes) -> HookAnswer:
         """Record what a host reports about a call or a session, and return the answer."""
@@ -189,6 +194,8 @@ class HookSocket:
             if call.kind in {"after", "denied"}:
                 self._prompts.ended(call.agent, call.dialect, event)
                 self._unnamed.match(call.agent, event)
+            elif call.kind == "start":
+                self._loaded.started(call.agent, event.session_id)
             elif call.kind == "end":
                 self._unnamed.end(call.agent, event.session_id)
             counts = self._config().tool_errors == "count"
@@ -213,13 +220,10 @@ class HookSocket:
         if call.kind == "before" and not event.safetyd_dry_run:
             self._calls.asked(call.agent, event)
         unnamed = call.kind == "before" and self._unnamed.name(event)
-        fields = proposal_fields(call.dialect, event, call.uid, project_root(call_folder(event)))
-        if call.kind == "permission":
-            found = self._prompts.proposal(call.agent, call.dialect, event, fields)
-            if found is None:
-                yield UNANSWERED
-                return
-            fields = found
+        fields = await self._fields(call, event)
+        if fields is None:
+            yield UNANSWERED
+            return
         with call.service.replies.awaited() as reply:
             call.service.agents.propose(call.subject, reply.address, _encode(fields), call.dialect)
             try:
@@ -235,6 +239,13 @@ class HookSocket:
         if unnamed and decision is not None and decision.allowed:
             self._unnamed.add(call.agent, event)
         yield self._answer_to(call, event.session_id[:MAX_WORD], decision)
+
+    async def _fields(self, call: HookCall, event: HookEvent) -> Fields | None:
+        """Return the fields of the proposal, or None if the user of the host answers."""
+        fields = proposal_fields(call.dialect, event, call.uid, project_root(call_folder(event)))
+        if call.kind == "permission":
+            return self._prompts.proposal(call.agent, call.dialect, event, fields)
+        return await self._loaded.with_context(call.agent, call.dialect, event, call.user, fields)
 
     async def _while_undecided(self, reply: AwaitedReply) -> AsyncIterator[None]:
         """Yield every few seconds until there is an answer, or the wait is over."""

@@ -23,6 +23,8 @@ SILENCE_S = 15.0  # between two lines
 LAST_WORDS = 5  # in the last line: safetyd/1, nonce, exit code, sizes of both outputs
 PATIENCE_S = 600.0  # until the last line; hosts end a hook after 660 s
 
+# Variables that say where the host finds its settings.
+FOLDERS = ("HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME", "COPILOT_HOME", "XDG_CONFIG_HOME")
 EVENTS = ("before", "permission", "denied", "after", "start", "end")
 Answer = tuple[bytes, bytes, int]  # standard output, standard error, exit code
 
@@ -81,6 +83,7 @@ def _ask(dialect: str, event: str, options: dict[str, str]) -> Answer:
         f"Safetyd-Agent: {options.get('--agent', '')}",
         f"Safetyd-Nonce: {nonce}",
         f"Safetyd-Patience: {max(0.0, until - time.monotonic())}",
+        *_folders(),
     ]
     if "--token-file" in options:
         with open(options["--token-file"], encoding="ascii") as file:  # noqa: PTH123 - see above
@@ -114,6 +117,12 @@ def _start() -> str:
     if any(os.path.exists(f"{folder}/safetyd.service") for folder in system):  # noqa: PTH110
         return "sudo systemctl start safetyd"
     return "safetyd run"
+
+
+def _folders() -> list[str]:
+    """Return headers with the folders in which the host looks for its settings."""
+    named = [(name.replace("_", "-"), os.environ.get(name, "")) for name in FOLDERS]
+    return [f"Safetyd-{name}: {folder}" for name, folder in named if folder.isprintable()]
 
 
 def _terminated(_number: int, _frame: object) -> None:

@@ -37,6 +37,7 @@ from safetyd.core.events.guard_events import (
     BudgetRaised,
     CostStruck,
     Forgotten,
+    HostFilesAccepted,
     HostUnasked,
     LargeReport,
     Paused,
@@ -152,6 +153,7 @@ def one_of_each() -> Iterator[Event]:
         CostStruck(agent="a", id="7", usd=9e8, by="alice", reason="r", **when),
         AnomalyFound(rule="anomaly.x", severity="low", message="m", agent="a", **when),
         HostUnasked(agent="a", host="claude", tools=("Bash",), session="s", **when),
+        HostFilesAccepted(host="claude", states={"/srv": "9f86"}, by="alice", **when),
     )
     yield PersonSeen(by="alice", how="ack", **when)
     yield KeysChanged(added=("agent a U1",), removed=(), by="alice", **when)

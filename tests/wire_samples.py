@@ -118,6 +118,10 @@ SAMPLES = [
     ("control_ack", '{"command": "ack"}'),
     ("control_reset", '{"command": "reset", "agent": "code", "episode": "e-1"}'),
     ("control_reload", '{"command": "reload"}'),
+    (
+        "control_accept_files",
+        '{"command": "accept_files", "host": "claude", "states": {"/srv/app": "9f86"}}',
+    ),
     ("control_handover", '{"command": "handover", "force": true}'),
     ("control_notify_test", '{"command": "notify_test"}'),
     (
@@ -163,6 +167,7 @@ SAMPLES = [
     ("query_breakers", '{"command": "breakers"}'),
     ("query_anomalies", '{"command": "anomalies"}'),
     ("query_anomalies", '{"command": "anomalies", "sort": "severity", "agent": "code"}'),
+    ("query_host_files", '{"command": "host_files"}'),
     ("query_limits", '{"command": "limits"}'),
     ("query_money", '{"command": "money"}'),
     ("query_types", '{"command": "types"}'),

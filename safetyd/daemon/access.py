@@ -24,6 +24,7 @@ from safetyd.daemon.forwarded_sign_in import ForwardedSignIn
 from safetyd.daemon.health import Health
 from safetyd.daemon.health_report import HealthReport
 from safetyd.daemon.resources import Resources
+from safetyd.hosts.loaded_check import LoadedCheck, accepted_in
 from safetyd.hosts.name_owners import NameOwners
 from safetyd.hosts.request_news import RequestNews
 from safetyd.hosts.unasked_calls import UnaskedCalls
@@ -118,6 +119,7 @@ class AgentAccess:
                 lambda: of.settings.policy.telling,
                 lambda: parts.news.answers,
             ),
+            loaded=LoadedCheck(accepted_in(of.mailbox), of.data_dir / "host_files"),
             accounts=accounts,
             owners=owners,
             directory=of.data_dir,

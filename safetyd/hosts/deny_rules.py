@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 from typing import Final
 
+from safetyd.core.guards.host_places import HOST_SETTINGS
 from safetyd.hosts import json_text
 from safetyd.hosts.hook_command import HookCommand
 
@@ -36,15 +37,7 @@ CREDENTIALS: Final = (
     *("**/.kube/**", "**/.docker/config.json", "**/.netrc", "**/.git-credentials"),
     *("**/.config/gh/hosts.yml", "**/.password-store/**"),
 )
-SETTINGS: Final = (
-    *("**/.claude/settings*.json", "**/.claude/hooks/**"),
-    *("**/.codex/config.toml", "**/.codex/hooks.json", "**/.codex/rules/**"),
-    *("**/.gemini/settings.json", "**/.gemini/policies/**"),
-    *("**/opencode.json", "**/opencode.jsonc", "**/.opencode/plugin*/**"),
-    "**/.opencode/tool*/**",
-    *("**/.config/opencode/**", "**/.copilot/**", "**/.github/hooks/**"),
-    *("**/.github/copilot/settings*.json", "**/safetyd/hook.py", "**/safetyd.toml"),
-)
+SETTINGS: Final = (*HOST_SETTINGS, "**/safetyd/hook.py", "**/safetyd.toml")
 
 _UNREADABLE: Final = (*KEYS, *CREDENTIALS)
 _UNWRITABLE: Final = (*KEYS, *CREDENTIALS, *SETTINGS)

@@ -58,6 +58,7 @@ from safetyd.operators.contract.hold_contract import (
     StopCommand,
     StopDone,
 )
+from safetyd.operators.contract.host_contract import HostFilesQuestion
 from safetyd.operators.contract.question import Call, Command, name_of
 from safetyd.operators.contract.request_contract import (
     HistoryQuestion,
@@ -76,6 +77,7 @@ from safetyd.operators.contract.status_contract import (
 from safetyd.operators.declarations import BY_NAME, COMMANDS, QUESTIONS
 from safetyd.operators.explain import explain, today_of, untold
 from safetyd.operators.explain_search import search
+from safetyd.operators.file_acceptance import host_files
 from safetyd.operators.handlers import Answer, Asker, Handlers, Search, Work, found, overview, view
 from safetyd.operators.replies import CommandRefused, Done, Reply, refused
 from safetyd.operators.reviews import Review, ReviewCommand
@@ -379,6 +381,7 @@ VIEWS: Final[Handlers] = dict(
         overview(LimitsQuestion, limits),
         overview(MoneyQuestion, money),
         overview(TypesQuestion, types),
+        overview(HostFilesQuestion, host_files),
         overview(GrantsQuestion, grants),
         overview(SuggestionsQuestion, suggestions),
         overview(TopBarQuestion, top_bar),

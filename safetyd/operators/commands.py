@@ -43,6 +43,8 @@ from safetyd.operators.contract.hold_contract import (
     UnpauseCommand,
     UnpauseDone,
 )
+from safetyd.operators.contract.host_contract import AcceptFilesCommand
+from safetyd.operators.file_acceptance import accept_files
 from safetyd.operators.grant_commands import grant_add, grant_revoke, suggestion_apply
 from safetyd.operators.handlers import Handlers, plan
 from safetyd.operators.replies import DONE, CommandRefused, Done, Refusal, refused
@@ -195,6 +197,7 @@ PLANS: Final[Handlers] = dict(
         plan(SuggestionCommand, suggestion_apply),
         plan(RaiseCommand, budget_raise),
         plan(StrikeCommand, budget_strike),
+        plan(AcceptFilesCommand, accept_files),
         plan(AckCommand, ack),
         plan(ResetCommand, reset),
         plan(BackupMadeCommand, backup_made),

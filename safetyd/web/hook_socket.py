@@ -43,11 +43,12 @@ from safetyd.hosts.hook_answer import (
 from safetyd.hosts.hook_event import Dialect, HookEvent, HookKind, Unreadable, read_event
 from safetyd.hosts.host_prompts import HostPrompts
 from safetyd.hosts.hosts_config import HostsConfig
+from safetyd.hosts.loaded_check import HostUser, LoadedCheck, host_user
 from safetyd.hosts.name_owners import NameOwners
 from safetyd.hosts.project_root import project_root
 from safetyd.hosts.prompt_answer import UNANSWERED
 from safetyd.hosts.request_news import RequestNews
-from safetyd.hosts.tool_call import MAX_WORD, call_folder, proposal_fields
+from safetyd.hosts.tool_call import MAX_WORD, Fields, call_folder, proposal_fields
 from safetyd.hosts.tool_report import telemetry_fields
 from safetyd.hosts.unasked_calls import UnaskedCalls
 from safetyd.hosts.unnamed_calls import UnnamedCalls
@@ -85,6 +86,7 @@ class HookCall(NamedTuple):
     uid: int | None
     service: HookService
     room: RequestRoom
+    user: HostUser = HostUser()
 
     @property
     def subject(self) -> bytes:
@@ -112,6 +114,7 @@ class HookSocket:
         calls: UnaskedCalls,
         *,
         waits: WaitTimes,
+        loaded: LoadedCheck,
         accounts: SenderAccounts,
         owners: NameOwners,
         directory: Path,
@@ -125,6 +128,7 @@ class HookSocket:
         self._news = news
         self._waits = waits
         self._calls = calls
+        self._loaded = loaded
         self._agent_of = agent_of
         self._muted = muted
         self._path = directory.absolute() / config().socket
@@ -185,7 +189,9 @@ class HookSocket:
                 cut_off(request)
                 status = 413 if isinstance(exc, TooLong) else 408
                 return web.Response(status=status, text="the event is too long or too slow\n")
-            call = HookCall(agent, dialect, kind, uid_of(request), service, room)
+            uid = uid_of(request)
+            user = host_user(uid, request.headers)
+            call = HookCall(agent, dialect, kind, uid, service, room, user)
             return await self._respond(request, call, body, nonce)
 
     async def _respond(
@@ -224,6 +230,8 @@ class HookSocket:
             if call.kind in {"after", "denied"}:
                 self._prompts.ended(call.agent, call.dialect, event)
                 self._unnamed.match(call.agent, event)
+            elif call.kind == "start":
+                self._loaded.started(call.agent, event.session_id)
             elif call.kind == "end":
                 self._unnamed.end(call.agent, event.session_id)
             counts = self._config().tool_errors == "count"
@@ -241,16 +249,14 @@ class HookSocket:
         """Yield None at once and every few seconds, and then the answer to a call or question."""
         yield None
         try:
-            event, unnamed, fields = self._read(call, body)
+            event, unnamed = self._read(call, body)
         except Unreadable as exc:
             yield not_answered(call.dialect, call.kind, str(exc))
             return
-        if call.kind == "permission":
-            found = self._prompts.proposal(call.agent, call.dialect, event, fields)
-            if found is None:
-                yield UNANSWERED
-                return
-            fields = found
+        fields = await self._fields(call, event)
+        if fields is None:
+            yield UNANSWERED
+            return
         with call.service.replies.awaited() as reply:
             call.service.agents.propose(call.subject, reply.address, _encode(fields), call.dialect)
             session = event.session_id[:MAX_WORD]
@@ -268,16 +274,24 @@ class HookSocket:
             self._unnamed.add(call.agent, event)
         yield self._answer_to(call, session, decision)
 
-    def _read(self, call: HookCall, body: bytes) -> tuple[HookEvent, bool, dict[str, object]]:
-        """Return the event, whether it had no id, and the fields of its proposal."""
+    def _read(self, call: HookCall, body: bytes) -> tuple[HookEvent, bool]:
+        """Return the event, and whether it had no id."""
         begun_s = worked()
         event = read_event(call.dialect, call.kind, body)
         if call.kind == "before" and not event.safetyd_dry_run:
             self._calls.asked(call.agent, event)
         unnamed = call.kind == "before" and self._unnamed.name(event)
+        call.room.charge(worked() - begun_s)
+        return event, unnamed
+
+    async def _fields(self, call: HookCall, event: HookEvent) -> Fields | None:
+        """Return the fields of the proposal, or None if the user of the host answers."""
+        begun_s = worked()
         fields = proposal_fields(call.dialect, event, call.uid, project_root(call_folder(event)))
         call.room.charge(worked() - begun_s)
-        return event, unnamed, fields
+        if call.kind == "permission":
+            return self._prompts.proposal(call.agent, call.dialect, event, fields)
+        return await self._loaded.with_context(call.agent, call.dialect, event, call.user, fields)
 
     async def _while_undecided(
         self, reply: AwaitedReply, session: str, room: RequestRoom

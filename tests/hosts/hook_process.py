@@ -1,8 +1,10 @@
 """The hook as a host runs it: a process with an event on its standard input."""
 
 import json
+import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -11,6 +13,10 @@ from safetyd.hosts.hook_answer import is_refusal
 
 HOOK: Final = Path(safetyd.__file__).with_name("hook.py")
 WAIT_S: Final = 120.0
+# A project and a home from which a host loads nothing.
+PROJECT: Final = Path(tempfile.gettempdir()) / f"safetyd-hooks-{os.getuid()}" / "project"
+NO_HOME: Final = PROJECT.with_name("home")
+PROJECT.mkdir(parents=True, exist_ok=True)
 
 
 class Ran(NamedTuple):
@@ -34,15 +40,25 @@ class Ran(NamedTuple):
 
 
 def hook(
-    socket: str, event: object, *options: str, dialect: str = "claude", agent: str = "claude-code"
+    socket: str,
+    event: object,
+    *options: str,
+    dialect: str = "claude",
+    agent: str = "claude-code",
+    home: Path = NO_HOME,
 ) -> Ran:
-    started = start_hook(socket, event, *options, dialect=dialect, agent=agent)
+    started = start_hook(socket, event, *options, dialect=dialect, agent=agent, home=home)
     out, err = started.communicate(timeout=WAIT_S)
     return Ran(out, err, started.returncode)
 
 
 def start_hook(
-    socket: str, event: object, *options: str, dialect: str = "claude", agent: str = "claude-code"
+    socket: str,
+    event: object,
+    *options: str,
+    dialect: str = "claude",
+    agent: str = "claude-code",
+    home: Path = NO_HOME,
 ) -> subprocess.Popen[str]:
     command = [sys.executable, "-I", "-S", str(HOOK), dialect, "--socket", socket, "--agent", agent]
     started = subprocess.Popen(
@@ -51,6 +67,7 @@ def start_hook(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        env={**os.environ, "HOME": str(home)},
     )
     assert started.stdin is not None
     started.stdin.write(json.dumps(event))
@@ -59,7 +76,7 @@ def start_hook(
     return started
 
 
-def bash(command: str, id_: str = "", *, cwd: str = "/home/me/project") -> dict[str, object]:
+def bash(command: str, id_: str = "", *, cwd: str = str(PROJECT)) -> dict[str, object]:
     """Return Claude Code's event before a shell command."""
     return {
         "session_id": "s1",

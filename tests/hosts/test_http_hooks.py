@@ -10,7 +10,7 @@ import pytest
 from safetyd.hosts.hook_answer import is_refusal
 from safetyd.web.hook_routes import HTTP_DIALECTS
 from tests.conftest import RunningDaemon, StartDaemon
-from tests.hosts.hook_process import bash
+from tests.hosts.hook_process import PROJECT, bash
 from tests.hosts.test_hook_socket import pending
 from tests.journeys.agents import until
 from tests.journeys.http_agent import new_token
@@ -47,7 +47,7 @@ def post(
 def shell(dialect: str, command: str, name: str = "") -> dict[str, object]:
     if dialect == "copilot":
         asked = {"toolArgs": {"command": command}}
-        return {"sessionId": "s1", "cwd": "/home/me/project", "toolName": "bash", **asked}
+        return {"sessionId": "s1", "cwd": str(PROJECT), "toolName": "bash", **asked}
     tool = {"gemini": "run_shell_command"}.get(dialect, "Bash")
     return {**bash(command, f"{dialect}-{command}"), "tool_name": tool, "hook_event_name": name}
 

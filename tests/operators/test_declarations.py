@@ -52,6 +52,8 @@ WITHOUT_COMMAND = {
     "session_end",
     "checkpoint",
     "backup_made",
+    "accept_files",
+    "host_files",
     "safe_mode_enter",
     "safe_mode_exit",
     "reject",

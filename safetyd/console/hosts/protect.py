@@ -11,6 +11,7 @@ import msgspec
 from safetyd.client.discovery import naming, start_command
 from safetyd.console.failure import NEEDS_PERSON, Failure
 from safetyd.console.help_page import command
+from safetyd.console.hosts.accepted_files import AcceptedFiles, shown
 from safetyd.console.hosts.protected_hosts import HostState, ProtectedHosts
 from safetyd.console.hosts.rehearsal.rehearse import rehearsed
 from safetyd.console.locations import endpoint
@@ -70,18 +71,26 @@ def protect(  # noqa: PLR0913 - one for each option
     """
     hosts = ProtectedHosts(scope=scope, data_dir=directory)
     if status:
-        _show_status(hosts, names, as_json=as_json)
+        _show_status(hosts, AcceptedFiles(directory), names, as_json=as_json)
         return
     chosen = hosts.chosen(names)
     plans = [hosts.planned(host, agent) for host in chosen]
     changes = [change for plan in plans for change in plan.changes]
     if not as_json or dry_run:
         click.echo("".join(map(_diff, changes)), nl=False)
+    files = AcceptedFiles(directory)
+    found = [files.found(host) for host in chosen]
+    if not as_json or dry_run:
+        click.echo("".join(f"{line}\n" for one in found for line in one.lines()), nl=False)
     if dry_run:
         return
     if changes and not yes:
         _confirm(f"Change {several(len(changes), 'file')}?")
+    elif any(one.differing for one in found) and not yes:
+        _confirm("Accept these files?")
     hosts.write(plans)
+    for one in found:
+        click.echo(files.accept(one, [change.path for change in changes]), err=as_json)
     if not as_json and not is_installed():
         install = f"safetyd install-service --now{naming(directory)}"
         click.echo(f"To start safetyd at boot, because guarded agents need it: {install}")
@@ -170,10 +179,13 @@ def _confirm(question: str) -> None:
         sys.exit(UNCONFIRMED)
 
 
-def _show_status(hosts: ProtectedHosts, names: Sequence[str], *, as_json: bool) -> None:
+def _show_status(
+    hosts: ProtectedHosts, files: AcceptedFiles, names: Sequence[str], *, as_json: bool
+) -> None:
     states = hosts.states([HOSTS[name] for name in names or HOSTS])
+    folders = files.accepted(names)
     if as_json:
-        click.echo(document({"hosts": states}))
+        click.echo(document({"hosts": states, "loaded": folders}))
     else:
         for state in states:
             version, path = state.version or "-", plain(" ".join(state.files[:1]))
@@ -181,6 +193,9 @@ def _show_status(hosts: ProtectedHosts, names: Sequence[str], *, as_json: bool) 
             for problem in state.problems:
                 click.echo(f"  {problem.code}: {plain(problem.message, 1000)}")
                 click.echo(f"    {plain(problem.fix, 1000)}")
+            for folder in folders:
+                if folder.host == HOSTS[state.host].dialect:
+                    click.echo(f"  {plain(shown(folder), 1000)}")
     if any(state.found and state.state != "protected" for state in states):
         sys.exit(NEEDS_PERSON)
 

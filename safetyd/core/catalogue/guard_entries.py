@@ -379,6 +379,12 @@ ENTRIES: Final = (
         alert=_unasked,
     ),
     Entry(
+        events.HostFilesAccepted,
+        says="{by} accepted the files that {host} loads",
+        facts="host by",
+        follows=lambda event: bool(event.request_id),
+    ),
+    Entry(
         events.PersonSeen,
         says="{by} was active: {how}",
         follows=lambda event: event.by == OWN,

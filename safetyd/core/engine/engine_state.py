@@ -9,6 +9,7 @@ from safetyd.core.action_types import Kind
 from safetyd.core.actor import Actor, Guard
 from safetyd.core.approvals.approved_shapes import ApprovedShapes
 from safetyd.core.approvals.grants import Grants
+from safetyd.core.approvals.host_files_memory import HostFilesMemory
 from safetyd.core.approvals.program_memory import ProgramMemory
 from safetyd.core.approvals.queue import Approvals
 from safetyd.core.approvals.request import Request
@@ -120,6 +121,7 @@ class EngineState:
             self.approvals,
             self.grants,
             ProgramMemory(self.approvals, self.grants),
+            HostFilesMemory(self.approvals),
             self.past_answers,
             self.approved_shapes,
             self.on_call,

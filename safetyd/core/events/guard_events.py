@@ -171,6 +171,15 @@ class HostUnasked(Event, kw_only=True, omit_defaults=True, tag="host_unasked"):
     session: str = ""
 
 
+class HostFilesAccepted(Event, kw_only=True, omit_defaults=True, tag="host_files_accepted"):
+    """An operator accepted the files that a coding agent loads, in their present state."""
+
+    host: str  # The coding agent, such as claude.
+    states: dict[str, str]  # The hash of the files in each folder; empty if there are none.
+    by: str
+    request_id: str = ""  # The approved request. Empty: `safetyd protect` recorded the state.
+
+
 class PersonSeen(Event, kw_only=True, tag="person_seen"):
     """An operator was active."""
 

@@ -14,6 +14,7 @@ from safetyd.core.guards.gate.command_rules import CommandRules
 from safetyd.core.guards.gate.gate import Gate
 from safetyd.core.guards.gate.gate_rules import Rules
 from safetyd.core.guards.gate.host_commands import HostCommands
+from safetyd.core.guards.host_files import HostFilesGuard
 from safetyd.core.guards.iterations import Iterations
 from safetyd.core.guards.keys import KeysGuard, Ties
 from safetyd.core.guards.mode import ModeGuard
@@ -41,6 +42,7 @@ class Chain(NamedTuple):
     safe_mode: SafeMode
     classify: Classify
     gate: Gate
+    host_files: HostFilesGuard
     scores: ScoresGuard
     iterations: Iterations
     cooldown: Cooldown
@@ -86,6 +88,7 @@ def chain(policy: "Policy", readers: Readers, sessions: Sessions, ties: Ties) ->
                 _commands(policy, of_hosts, HostCommands(hosts)),
             ),
         ),
+        host_files=HostFilesGuard(),
         scores=ScoresGuard(policy.scores),
         iterations=Iterations(
             policy.iterations,

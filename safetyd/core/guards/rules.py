@@ -14,6 +14,7 @@ from msgspec import Meta
 
 from safetyd.core.action_types import Kind, Kinds
 from safetyd.core.events.decision_events import Proposed
+from safetyd.core.guards.host_places import HOST_LOADED, HOST_SETTINGS
 from safetyd.core.messages.binding import is_all
 from safetyd.core.messages.proposal import Amount, Count, Proposal
 from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict
@@ -109,14 +110,8 @@ SENSITIVE: Final = (
 
 # Files that control other programs. Some could disable the guarding of an agent.
 PROTECTED: Final = (
-    *("**/.claude/settings*.json", "**/.claude/hooks/**", "**/.mcp.json"),
-    *("**/.codex/config.toml", "**/.codex/hooks.json", "**/.codex/rules/**", "/etc/codex/**"),
-    *("**/.gemini/settings.json", "**/.gemini/policies/**", "/etc/claude-code/**"),
-    *("**/.github/copilot/settings*.json",),
-    *("**/opencode.json", "**/opencode.jsonc", "**/.opencode/plugin*/**"),
-    "**/.opencode/tool*/**",
-    *("**/.config/opencode/**", "**/.copilot/**", "**/.github/hooks/**"),
-    *("**/.cursor/hooks.json", "**/.cursor/mcp.json"),
+    *HOST_SETTINGS,
+    *HOST_LOADED,
     *("**/.vscode/tasks.json", "**/.vscode/settings.json", "**/.vscode/mcp.json"),
     *("**/.devcontainer/**",),
     # git and its hooks

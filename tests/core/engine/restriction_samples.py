@@ -1,11 +1,13 @@
 """Proposals that classify, gate, scores and anomaly restrict."""
 
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 
 from safetyd.core.action_types import TypeConfig
 from safetyd.core.approvals.request import ApprovalsConfig
+from safetyd.core.events.decision_events import Proposed
 from safetyd.core.events.guard_events import PersonSeen
 from safetyd.core.guards.anomaly.presence import HumanConfig
 from safetyd.core.guards.anomaly.proposal_detectors import (
@@ -18,6 +20,7 @@ from safetyd.core.guards.anomaly.proposal_detectors import (
 from safetyd.core.guards.budget.budget import BudgetConfig
 from safetyd.core.guards.gate.gate_config import ConfidenceConfig, GateConfig
 from safetyd.core.guards.gate.own_config import OwnConfig
+from safetyd.core.guards.host_files import HostFilesSeen
 from safetyd.core.guards.projects import ProjectConfig
 from safetyd.core.guards.rules import CustomRule, RulesConfig, When
 from safetyd.core.guards.scores import ScoresConfig
@@ -37,6 +40,17 @@ from tests.core.engine.remedy_story import (
 )
 from tests.core.text.patch_samples import unified
 from tests.story import at, propose
+
+
+def _called(**fields: Any) -> Proposed:
+    return msgspec.structs.replace(propose(0, **fields), host="claude")
+
+
+def _loading(*changed: str, unseen: str = "") -> Proposed:
+    """Return a call before which a host would load other files."""
+    seen = HostFilesSeen(states={"/srv": "9f86"}, changed=changed, unseen=unseen)
+    return _called(context={"host_files": msgspec.to_builtins(seen)})
+
 
 JUDGED: dict[str, Story] = {
     "a type that is asked about": Story(
@@ -184,6 +198,8 @@ JUDGED: dict[str, Story] = {
         propose(0, type="click", text="p"),
         policy=gate(irreversible_patterns=()),
     ),
+    "files of a host": Story(_loading("/srv/CLAUDE.md: new"), _called()),
+    "files that nobody can read": Story(_loading(unseen="no permission"), _called()),
     "low scores": Story(
         propose(0, scores=scores(autonomy=1, quality=1)),
         propose(0, scores=scores(autonomy=3, quality=2)),

@@ -228,8 +228,8 @@ def test_actor_unknown_to_the_checkpoint_begins_empty() -> None:
 @pytest.mark.req("S1.1")
 def test_guards_are_named_in_the_order_they_are_asked() -> None:
     names = (
-        "stop keys pause mode safe_mode classify gate scores iterations cooldown rate budget "
-        "breaker anomaly"
+        "stop keys pause mode safe_mode classify gate host_files scores iterations cooldown "
+        "rate budget breaker anomaly"
     )
 
     assert Engine(Policy()).guard_names == tuple(names.split())

@@ -36,6 +36,7 @@ _MEANING_AMONG: Final = {
 }
 # Paths that must be resolved before matching.
 _UNRESOLVED: Final = r"//|/\x00|\x00\x00|[/\x00]\.\.?[/\x00]|\$|\x00~"
+_wildcards = re.compile(r"[*?\[]").search
 _UPWARDS: Final = re.compile(r"(?:\.\./)+")
 # Characters that end a word of a command, and quotes that a shell removes.
 _WORDS: Final = str.maketrans(dict.fromkeys("\v\f;|&<>()=:,@`{}", " ") | dict.fromkeys("'\"\\"))
@@ -75,6 +76,11 @@ def place(given: str, root: str, cwd: str | None = None) -> PathTarget:
         return PathTarget(given, given)
     path = _plain(posixpath.join(root, given))
     return PathTarget(given, path, _local(path, _plain(root)) if root else None)
+
+
+def is_pattern(path: str) -> bool:
+    """Return True if a path may be a file name pattern."""
+    return _wildcards(path) is not None
 
 
 def reached(path: str, root: str) -> PathTarget:

@@ -30,6 +30,7 @@ from safetyd.core.text.path_globs import (
     Globs,
     PathTarget,
     from_folder,
+    is_pattern,
     likely,
     path_words,
     place,
@@ -75,6 +76,7 @@ class RuleSet:
         said, patterns = [where.path for where in named], any(where.pattern for where in named)
         given = [from_folder(path, proposal.cwd) for path in proposal.paths]
         paths = (*given, *proposed.resolved, *said)
+        patterns = patterns or (kind.read_only and any(map(is_pattern, given)))
         if not self._root and not patterns and self._either.miss(paths):
             return True
         return not any(self._misplaced(proposed, kind))
@@ -85,7 +87,7 @@ class RuleSet:
         """Yield all verdicts, those of rules first. `lifted` rules are skipped."""
         if kind.raised or kind.type not in self.plain or not _passes(kind):
             patched = self._patches.places(proposed.proposal, kind)
-            places = (*self._places(proposed), *patched)
+            places = (*self._places(proposed, kind), *patched)
             verdict = self._ruled(RuleCase(proposed, kind, places), lifted)
             if verdict is not ALLOWED:
                 yield verdict
@@ -161,16 +163,18 @@ class RuleSet:
         target = case.proposal.target
         return target is not None and target.name in config.known_contacts
 
-    def _places(self, proposed: Proposed) -> tuple[PathTarget, ...]:
+    def _places(self, proposed: Proposed, kind: Kind) -> tuple[PathTarget, ...]:
         root, proposal = self._root, proposed.proposal
         given = [place(path, root, proposal.cwd) for path in proposal.paths]
+        if kind.read_only:  # a search names its files by patterns
+            given = [replace(p, pattern=True) if is_pattern(p.given) else p for p in given]
         return (*given, *(reached(path, root) for path in proposed.resolved if path))
 
     def _misplaced(self, proposed: Proposed, kind: Kind) -> Iterator[Verdict]:
         if UNFOLLOWED in proposed.resolved:
             patched = sum(1 for _ in self._patches.places(proposed.proposal, kind))
             yield rule_verdicts.unfollowed(len(proposed.proposal.paths) + patched)
-        for where in self._places(proposed):
+        for where in self._places(proposed, kind):
             if self._root and where.local is None:
                 named = rule_verdicts.in_paths(where)
                 yield rule_verdicts.outside(named, self._root, surely=not where.opaque)

@@ -23,7 +23,7 @@ from safetyd.core.messages.proposal import Observation, Proposal, Target, canoni
 from safetyd.core.messages.verdict import ALLOWED, ASK, BLOCK, Verdict
 from safetyd.core.shell.reading import HOLE, OWN_PROGRAM, Access, Finding, Touch
 from safetyd.core.text.folding import forms
-from safetyd.core.text.path_globs import Globs, from_folder, likely, path_words, place
+from safetyd.core.text.path_globs import Globs, from_folder, is_pattern, likely, path_words, place
 from safetyd.core.text.patterns import PatternConfig, PatternSet
 from safetyd.core.text.visible_text import quoted
 from safetyd.core.text.web_addresses import Address, address_of, may_lead_here
@@ -189,12 +189,19 @@ class OwnResources:
         paths: tuple[str, ...] = (*proposal.paths, *proposed.resolved, *patched)
         if cwd := proposal.cwd:  # paths in a patch may be relative to it, or to the root
             paths = (*(from_folder(path, cwd) for path in paths), *patched, cwd)
-        if not root and self._with_settings.miss(paths) and self._above.isdisjoint(paths):
+        patterns = kind.read_only and any(map(is_pattern, paths))
+        if (
+            not (root or patterns)
+            and self._with_settings.miss(paths)
+            and self._above.isdisjoint(paths)
+        ):
             return ALLOWED
         owned = self._files if kind.read_only else self._with_settings
         verdict = ALLOWED
         for given in paths:
             where = place(given, root)
+            if patterns:
+                where = replace(where, pattern=is_pattern(given))
             if owned.find(where):
                 return _touches(given)
             if where.path in self._above and not kind.read_only:

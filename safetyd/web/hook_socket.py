@@ -9,7 +9,7 @@ import logging
 import os
 import socket
 import struct
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import Final, NamedTuple, cast, get_args
@@ -20,6 +20,7 @@ from aiohttp import web
 
 from safetyd.agents.agent_service import AgentService
 from safetyd.agents.held_replies import HeldReplies
+from safetyd.agents.proposal_envelope import LookAt
 from safetyd.clock import uptime
 from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.proposal import is_token
@@ -30,16 +31,17 @@ from safetyd.hosts.hook_answer import (
     HookAnswer,
     answer_to,
     greeting,
+    look_at,
     refusal,
 )
-from safetyd.hosts.hook_event import Dialect, HookKind, Unreadable, read_event
+from safetyd.hosts.hook_event import Dialect, HookEvent, HookKind, Unreadable, read_event
 from safetyd.hosts.host_prompts import HostPrompts
 from safetyd.hosts.hosts_config import HostsConfig
 from safetyd.hosts.name_owners import NameOwners
 from safetyd.hosts.project_root import project_root
 from safetyd.hosts.prompt_answer import UNANSWERED
 from safetyd.hosts.request_news import RequestNews
-from safetyd.hosts.tool_call import MAX_WORD, call_folder, proposal_fields
+from safetyd.hosts.tool_call import MAX_WORD, Fields, call_folder, proposal_fields
 from safetyd.hosts.tool_report import telemetry_fields
 from safetyd.hosts.unasked_calls import UnaskedCalls
 from safetyd.hosts.unnamed_calls import UnnamedCalls
@@ -74,10 +76,17 @@ class HookCall(NamedTuple):
     kind: HookKind
     uid: int | None
     service: HookService
+    # The targets of paths that the hook saw; empty before it looked, None if it cannot look.
+    seen: Mapping[str, str] | None = None
 
     @property
     def subject(self) -> bytes:
         return b"hook." + self.agent.encode()
+
+    def propose(self, fields: Fields, reply: AwaitedReply) -> None:
+        """Propose a call on behalf of its agent."""
+        agents, content = self.service.agents, _encode(fields)
+        agents.propose(self.subject, reply.address, content, self.dialect, self.seen)
 
 
 class _NotAdmitted(Exception):
@@ -152,8 +161,11 @@ class HookSocket:
         except (web.HTTPRequestEntityTooLarge, TimeoutError) as exc:
             status = 408 if isinstance(exc, TimeoutError) else 413
             return web.Response(status=status, text="the event is too long or too slow\n")
+        body, _, links = body.partition(b"\0")
         try:
             call = self._admitted(request, cast("Dialect", dialect), cast("HookKind", kind))
+            if "Safetyd-Looks" in request.headers:
+                call = call._replace(seen=_seen(links))
         except _NotAdmitted as exc:
             no = not_answered(cast("Dialect", dialect), cast("HookKind", kind), str(exc))
             return web.Response(body=_last(nonce, no))
@@ -210,7 +222,7 @@ class HookSocket:
         except Unreadable as exc:
             yield not_answered(call.dialect, call.kind, str(exc))
             return
-        if call.kind == "before" and not event.safetyd_dry_run:
+        if call.kind == "before" and not event.safetyd_dry_run and not call.seen:
             self._calls.asked(call.agent, event)
         unnamed = call.kind == "before" and self._unnamed.name(event)
         fields = proposal_fields(call.dialect, event, call.uid, project_root(call_folder(event)))
@@ -221,20 +233,28 @@ class HookSocket:
                 return
             fields = found
         with call.service.replies.awaited() as reply:
-            call.service.agents.propose(call.subject, reply.address, _encode(fields), call.dialect)
+            call.propose(fields, reply)
             try:
                 async for _ in self._while_undecided(reply):
                     yield None
             finally:
                 self._release(reply)
-        decision = self._decision(reply)
-        if call.kind == "permission":
-            yield self._prompts.answer(call.dialect, event, decision)
+        if isinstance(reply.content, LookAt):
+            yield look_at(reply.content.paths)
             return
-        self._prompts.judged(call.agent, call.dialect, fields, decision)
+        decision = self._decision(reply)
         if unnamed and decision is not None and decision.allowed:
             self._unnamed.add(call.agent, event)
-        yield self._answer_to(call, event.session_id[:MAX_WORD], decision)
+        yield self._conclusion(call, event, fields, decision)
+
+    def _conclusion(
+        self, call: HookCall, event: HookEvent, fields: Fields, decision: Decision | None
+    ) -> HookAnswer:
+        """Return the answer to a call or question that was decided."""
+        if call.kind == "permission":
+            return self._prompts.answer(call.dialect, event, decision)
+        self._prompts.judged(call.agent, call.dialect, fields, decision)
+        return self._answer_to(call, event.session_id[:MAX_WORD], decision)
 
     async def _while_undecided(self, reply: AwaitedReply) -> AsyncIterator[None]:
         """Yield every few seconds until there is an answer, or the wait is over."""
@@ -286,6 +306,12 @@ async def _ticks(event: anyio.Event, wait_s: float) -> AsyncIterator[None]:
         with anyio.move_on_after(min(ALIVE_S, left)):
             await event.wait()
         yield
+
+
+def _seen(links: bytes) -> dict[str, str]:
+    """Return the target of each path that the hook looked at. They alternate in `links`."""
+    texts = links.decode("utf-8", "replace").split("\0")
+    return dict(zip(texts[::2], texts[1::2], strict=False))
 
 
 def _alive(nonce: str) -> bytes:

@@ -17,6 +17,7 @@ from safetyd.core.decision_cache import DecisionCache
 from safetyd.core.engine.evaluation import proposed_again, restricting
 from safetyd.core.events.decision_events import Decided, Proposed
 from safetyd.core.events.event import Moment
+from safetyd.core.facts.fact_finder import FactFinder, ProposalFacts
 from safetyd.core.guards.guard_chain import Readers, chain
 from safetyd.core.guards.keys import KeysGuard, Ties
 from safetyd.core.guards.stop import StopGuard
@@ -74,6 +75,10 @@ class EngineState:
         kind = reader.kinds.of(proposal)
         return reader.kind(proposal, kind) if kind.type in ANALYSED else kind
 
+    def facts_of(self, event: Proposed | Decided) -> ProposalFacts:
+        """Return what a proposal touches."""
+        return self.facts.of(event, self.kind(event))
+
     def approve_via(self, request: Request) -> tuple[str, ...]:
         """Return the ways that can approve this type. Empty means all."""
         return self.kind(request.asked).approve_via
@@ -93,11 +98,12 @@ class EngineState:
         self.policy = policy
         self.policy_digest = policy.digest()
         self.reader = policy.reader(policy.kinds())
-        self._host_reader = policy.reader(policy.kinds(host=True))
+        self._host_reader = self.reader.with_kinds(policy.kinds(host=True))
+        self.facts = FactFinder(self.reader)
         self.sessions = Sessions(policy.sessions)
         self.guards = chain(
             policy,
-            Readers(self.reader, self._host_reader),
+            Readers(self.reader, self._host_reader, self.facts),
             self.sessions,
             Ties(self._holds_name, self._is_busy),
         )

@@ -1,5 +1,6 @@
 """Analyses the commands that agents propose, and caches the results."""
 
+import copy
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, Literal
@@ -55,6 +56,27 @@ class CheckedProject(msgspec.Struct, frozen=True):
     checks: tuple[str, ...] = ()
 
 
+Key = tuple[str, str | None, str | None]  # the text, folder and project of a command
+
+
+class _Cache:
+    """The results of the last analyses."""
+
+    def __init__(self) -> None:
+        self.readings: dict[Key, Reading] = {}
+        self._letters = 0  # in the commands
+
+    def keep(self, key: Key, reading: "Reading") -> "Reading":
+        """Add a result, and remove the oldest ones if there are too many."""
+        self.readings[key] = reading
+        self._letters += len(key[0])
+        while len(self.readings) > MAX_CACHED or self._letters > MAX_LETTERS:
+            oldest = next(iter(self.readings))
+            del self.readings[oldest]
+            self._letters -= len(oldest[0])
+        return reading
+
+
 class CommandReader:
     """Analyses the commands of proposals, unless `how` is "patterns"."""
 
@@ -80,8 +102,7 @@ class CommandReader:
             self._table = shipped().with_rows(config.programs)
         self._projects = projects
         self._base = projects.get(default, CheckedProject())
-        self._cached: dict[tuple[str, str | None, str | None], Reading] = {}
-        self._letters = 0  # in the cached commands
+        self._cached = _Cache()
 
     def reads(self, kind: Kind, proposal: Proposal) -> bool:
         """Return True if the text of a proposal is a command to analyse."""
@@ -91,16 +112,13 @@ class CommandReader:
 
     def reading(self, proposal: Proposal) -> "Reading":
         key = proposal.text, proposal.cwd, proposal.project
-        known = self._cached.get(key)
-        if known is None:
-            known = self._read(proposal)
-            self._cached[key] = known
-            self._letters += len(proposal.text)
-            while len(self._cached) > MAX_CACHED or self._letters > MAX_LETTERS:
-                oldest = next(iter(self._cached))
-                del self._cached[oldest]
-                self._letters -= len(oldest[0])
-        return known
+        return self._cached.readings.get(key) or self._cached.keep(key, self._read(proposal))
+
+    def with_kinds(self, kinds: Kinds) -> "CommandReader":
+        """Return a reader with other types. Both share their results, which depend on no type."""
+        other = copy.copy(self)
+        other.kinds = kinds
+        return other
 
     @property
     def roots(self) -> list[str]:

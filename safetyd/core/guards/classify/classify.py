@@ -134,7 +134,7 @@ class Classify(Guard):
         usual = not kind.raised and kind.tier == "auto_allowed"
         plain = kind.type in rule_sets.plain and usual and not unclear
         placed = proposal.paths or (proposal.text and kind.commands)
-        placed = placed or may_patch(proposal, edits=kind.edits)
+        placed = placed or proposed.resolved or may_patch(proposal, edits=kind.edits)
         if plain and (not placed or rule_sets.well_placed(proposed, kind)):
             return ALLOWED
         memory_used = self._memory_used(proposed)

@@ -23,6 +23,9 @@ from safetyd.core.guards.rule_layers import Layer, Setting, prohibited
 from safetyd.core.guards.rules import ProjectRules, RuleCase, RuleLists, RulesConfig
 from safetyd.core.messages.proposal import Proposal
 from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict, all_of, strictest
+from safetyd.core.shell.command_reader import READ
+from safetyd.core.shell.places import DISK, HOME, OUTSIDE, SYSTEM, project_of
+from safetyd.core.shell.places import place as command_place
 from safetyd.core.shell.reading import HOLE, Access
 from safetyd.core.text.path_globs import (
     EXCEPT,
@@ -39,6 +42,7 @@ from safetyd.core.text.path_globs import (
 
 NONE: Final[AbstractSet[str]] = frozenset()
 MEMORY: Final = "memory_"
+_AWAY: Final = frozenset({OUTSIDE, SYSTEM, HOME, DISK})
 # Active sessions of one agent whose memory operations are counted.
 MAX_SESSIONS: Final = 65
 MAX_REMEMBERED: Final = 256  # cached verdicts on unknown types
@@ -77,7 +81,8 @@ class RuleSet:
         given = [from_folder(path, proposal.cwd) for path in proposal.paths]
         paths = (*given, *proposed.resolved, *said)
         patterns = patterns or (kind.read_only and any(map(is_pattern, given)))
-        if not self._root and not patterns and self._either.miss(paths):
+        plain = not (self._root or patterns or proposed.changed)
+        if plain and self._either.miss(paths):
             return True
         return not any(self._misplaced(proposed, kind))
 
@@ -168,12 +173,13 @@ class RuleSet:
         given = [place(path, root, proposal.cwd) for path in proposal.paths]
         if kind.read_only:  # a search names its files by patterns
             given = [replace(p, pattern=True) if is_pattern(p.given) else p for p in given]
+        if kind.type in READ:  # `_reached` judges them by what the command does there
+            return tuple(given)
         return (*given, *(reached(path, root) for path in proposed.resolved if path))
 
     def _misplaced(self, proposed: Proposed, kind: Kind) -> Iterator[Verdict]:
         if UNFOLLOWED in proposed.resolved:
-            patched = sum(1 for _ in self._patches.places(proposed.proposal, kind))
-            yield rule_verdicts.unfollowed(len(proposed.proposal.paths) + patched)
+            yield rule_verdicts.unfollowed()
         for where in self._places(proposed, kind):
             if self._root and where.local is None:
                 named = rule_verdicts.in_paths(where)
@@ -182,7 +188,22 @@ class RuleSet:
                 yield rule_verdicts.sensitive(rule_verdicts.in_paths(where), glob)
             elif not kind.read_only and (glob := self._protected.find(where)):
                 yield rule_verdicts.protected(rule_verdicts.in_paths(where), glob)
+        if kind.type in READ:
+            yield from self._reached(proposed)
         yield from self._named(proposed.proposal, kind)
+
+    def _reached(self, proposed: Proposed) -> Iterator[Verdict]:
+        """Yield verdicts on the targets of links in a command, by the rules for commands."""
+        project = project_of(self._root, proposed.proposal.cwd or "")
+        for path in filter(None, proposed.resolved):
+            where, changes = reached(path, self._root), path in proposed.changed
+            named = rule_verdicts.in_paths(where)
+            if changes and project.root and command_place(path, None, project).kind in _AWAY:
+                yield rule_verdicts.outside(named, project.root)
+            if glob := self._sensitive.find(where):
+                yield rule_verdicts.sensitive(named, glob)
+            elif changes and (glob := self._protected.find(where)):
+                yield rule_verdicts.protected(named, glob)
 
     def _named(self, proposal: Proposal, kind: Kind) -> Iterator[Verdict]:
         """Yield verdicts on the paths that a command names."""

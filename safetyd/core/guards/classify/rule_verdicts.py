@@ -64,9 +64,11 @@ def protected(path: NamedPath, glob: str) -> Verdict:
     return _asks("classify.protected_path", reason, path.remedy)
 
 
-def unfollowed(count: int) -> Verdict:
-    reason = f"Not all of the {count} paths could be resolved"
-    return _asks("classify.unfollowed_paths", reason, "with fewer or shorter paths")
+def unfollowed() -> Verdict:
+    reason = (
+        "Some of the paths could not be followed: safetyd cannot see them, or they are too many"
+    )
+    return _asks("classify.unfollowed_paths", reason, "with fewer paths, or where safetyd can look")
 
 
 def patched_executable(file: PatchedFile) -> Verdict:

@@ -21,6 +21,7 @@ from safetyd.core.guards.gate.own_config import ABOVE, OWN, REWORDED, OwnConfig
 from safetyd.core.guards.projects import ByProject
 from safetyd.core.messages.proposal import Observation, Proposal, Target, canonical
 from safetyd.core.messages.verdict import ALLOWED, ASK, BLOCK, Verdict
+from safetyd.core.shell.command_reader import READ
 from safetyd.core.shell.reading import HOLE, OWN_PROGRAM, Access, Finding, Touch
 from safetyd.core.text.folding import forms
 from safetyd.core.text.path_globs import Globs, from_folder, is_pattern, likely, path_words, place
@@ -94,7 +95,7 @@ class OwnResources:
         proposal, kind = proposed.proposal, facts.kind
         patched = facts.patch.files
         placed = ALLOWED
-        if proposal.paths or proposal.cwd or patched:
+        if proposal.paths or proposal.cwd or patched or proposed.resolved:
             placed = self._placed(
                 proposed, kind, [way for file in patched for way in file.readings]
             )
@@ -196,15 +197,17 @@ class OwnResources:
             and self._above.isdisjoint(paths)
         ):
             return ALLOWED
-        owned = self._files if kind.read_only else self._with_settings
+        # A command changes only some of the files that its links lead to.
+        read = {*proposed.resolved} - {*proposed.changed} if kind.type in READ else ()
         verdict = ALLOWED
         for given in paths:
+            changes = not kind.read_only and given not in read
             where = place(given, root)
             if patterns:
                 where = replace(where, pattern=is_pattern(given))
-            if owned.find(where):
+            if (self._with_settings if changes else self._files).find(where):
                 return _touches(given)
-            if where.path in self._above and not kind.read_only:
+            if changes and where.path in self._above:
                 verdict = _holds(given)
         return verdict
 

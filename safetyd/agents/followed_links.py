@@ -26,6 +26,9 @@ class Links(NamedTuple):
     hidden: tuple[str, ...] = ()  # paths that the daemon cannot see
 
 
+NO_LINKS: Final = Links()
+
+
 def links_of(
     state: EngineState, event: Proposed | Decided, seen: Mapping[str, str] | None = None
 ) -> Links:
@@ -38,14 +41,21 @@ def links_of(
     proposal, paths = event.proposal, event.proposal.paths
     if event.permission:
         proposal, paths = as_shown(proposal), shown_paths(proposal)
-    patched = tuple(file.path for file in facts.patch.files)
-    touches = () if facts.findings is None else tuple(_followed(facts.touches))
-    if not (paths or patched or touches):
-        return Links()
+    if facts.patch.files:
+        paths = (*paths, *(file.path for file in facts.patch.files))
+    touches = tuple(_followed(facts.touches)) if facts.touches else ()
+    if touches:
+        paths = (*paths, *(path for path, _ in touches))
+    if not paths:
+        return NO_LINKS
     known = state.policy.project_of(proposal.project)
     root = "" if known is None else known.root
-    named = dict.fromkeys((*paths, *patched, *(path for path, _ in touches)))
+    if not root and not proposal.cwd and not any(path[:1] in {"/", "~"} for path in paths):
+        return NO_LINKS
+    named = dict.fromkeys(paths)
     found = follow(named, root, proposal.cwd, seen)
+    if not (found.targets or found.hidden or found.weary):
+        return NO_LINKS
     changes = {path for path, access in touches if access is not Access.READ}
     changed = (found.targets[path] for path in named if path in changes and path in found.targets)
     return Links(found.resolved, tuple(dict.fromkeys(changed)), found.hidden[:MAX_SHOWN])

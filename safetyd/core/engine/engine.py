@@ -178,7 +178,7 @@ class Engine(EngineState):
         return [event]
 
     def _judge(self, proposed: Proposed, ruled: Sequence[Verdict] = (), *, first: bool) -> Decided:
-        kind = self.kind(proposed)
+        kind = self.facts_of(proposed).kind
         if first and proposed.permission:
             ruled = (asked_for(proposed.proposal, kind), *ruled)
         verdicts = (*ruled, *restricting(self._guards, proposed, kind))

@@ -77,6 +77,9 @@ class EngineState:
 
     def facts_of(self, event: Proposed | Decided) -> ProposalFacts:
         """Return what a proposal touches."""
+        last = self.facts.last
+        if last is not None and last.proposal is event.proposal:
+            return last
         return self.facts.of(event, self.kind(event))
 
     def approve_via(self, request: Request) -> tuple[str, ...]:

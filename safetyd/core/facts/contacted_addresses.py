@@ -17,6 +17,7 @@ _READING: Final = frozenset({"read_file", "list_files"})
 # The arguments of these calls may be addresses.
 _CALLING: Final = frozenset({"mcp_read", "mcp_call"})
 _NO_TARGET: Final = Target()
+CALLS: Final = FETCHING | _READING | _CALLING
 MAX_WORDS: Final = 2000  # of one proposal
 
 # A text without any of these names no address of a kind that a rule is about.

@@ -1,52 +1,36 @@
 """Finds the facts of a proposal, and remembers those of the last one for all guards."""
 
 from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 from safetyd.core.action_types import Kind
 from safetyd.core.events.decision_events import Decided, Proposed
-from safetyd.core.facts.contacted_addresses import contacted
+from safetyd.core.facts.contacted_addresses import CALLS, contacted
 from safetyd.core.messages.proposal import Proposal
 from safetyd.core.shell.command_reader import CommandReader
 from safetyd.core.shell.reading import Finding, Touch
-from safetyd.core.text.patches import Patch
+from safetyd.core.text.patches import NO_PATCH, Patch
 from safetyd.core.text.proposal_patches import patch_of
 from safetyd.core.text.web_addresses import Address
 
+MAX_REMEMBERED: Final = 512  # commands
 
-class ProposalFacts:
-    """What a proposal touches. The facts are found when they are first needed."""
 
-    __slots__ = ("_addresses", "_patch", "_touches", "findings", "kind", "proposal")
+class ProposalFacts(NamedTuple):
+    """What a proposal touches."""
 
-    def __init__(self, proposal: Proposal, kind: Kind, findings: Sequence[Finding] | None) -> None:
-        self.proposal = proposal
-        self.kind = kind
-        self.findings = findings  # in its command; None if it is no command that is analysed
-        self._patch: Patch | None = None
-        self._touches: tuple[Touch, ...] | None = None
-        self._addresses: tuple[Address, ...] | None = None
+    proposal: Proposal
+    kind: Kind
+    patch: Patch = NO_PATCH  # all patches in it
+    addresses: tuple[Address, ...] = ()  # those that it may contact, each in one spelling
+    findings: Sequence[Finding] | None = None  # in its command; None if no command is analysed
+    touches: tuple[Touch, ...] = ()  # the files in its command, each once
 
-    @property
-    def patch(self) -> Patch:
-        """All patches in it."""
-        if self._patch is None:
-            self._patch = patch_of(self.proposal, edits=self.kind.edits)
-        return self._patch
 
-    @property
-    def touches(self) -> tuple[Touch, ...]:
-        """The files in its command, each once."""
-        if self._touches is None:
-            found = (touch for finding in self.findings or () for touch in finding.touches)
-            self._touches = tuple(dict.fromkeys(found))
-        return self._touches
-
-    @property
-    def addresses(self) -> tuple[Address, ...]:
-        """The addresses that it may contact, each in one spelling."""
-        if self._addresses is None:
-            self._addresses = contacted(self.proposal, self.kind, self.findings)
-        return self._addresses
+class _CommandFacts(NamedTuple):
+    findings: Sequence[Finding]
+    addresses: tuple[Address, ...]
+    touches: tuple[Touch, ...]
 
 
 class FactFinder:
@@ -54,16 +38,38 @@ class FactFinder:
 
     def __init__(self, reader: CommandReader | None = None) -> None:
         self._reader = reader
-        self._last: ProposalFacts | None = None
+        self.last: ProposalFacts | None = None
+        self._commands: dict[int, _CommandFacts] = {}
 
     def of(self, event: Proposed | Decided, kind: Kind) -> ProposalFacts:
         """Return the facts of a proposal. Those of the last proposal are not found again."""
-        last, proposal = self._last, event.proposal
-        if last is not None and last.proposal is proposal and last.kind == kind:
+        last, proposal = self.last, event.proposal
+        if last is not None and last.proposal is proposal and last.kind is kind:
             return last
-        findings = None
-        reader = self._reader
+        self.last = found = self._found(proposal, kind)
+        return found
+
+    def _found(self, proposal: Proposal, kind: Kind) -> ProposalFacts:
+        patch, reader = NO_PATCH, self._reader
+        if proposal.context is not None or proposal.extra is not None or proposal.text:
+            patch = patch_of(proposal, edits=kind.edits)
         if reader is not None and reader.reads(kind, proposal):
-            findings = reader.reading(proposal).findings
-        self._last = found = ProposalFacts(proposal, kind, findings)
+            known = self._in_command(proposal, kind, reader.reading(proposal).findings)
+            return ProposalFacts(proposal, kind, patch, known.addresses, *known[::2])
+        if kind.type in CALLS or not kind.known:
+            return ProposalFacts(proposal, kind, patch, contacted(proposal, kind, None))
+        return ProposalFacts(proposal, kind, patch)
+
+    def _in_command(
+        self, proposal: Proposal, kind: Kind, findings: Sequence[Finding]
+    ) -> _CommandFacts:
+        """Return the facts of a command. They are remembered as long as its analysis."""
+        known = self._commands.get(id(findings))
+        if known is not None and known.findings is findings:
+            return known
+        if len(self._commands) >= MAX_REMEMBERED:
+            self._commands.clear()
+        touches = dict.fromkeys(touch for finding in findings for touch in finding.touches)
+        found = _CommandFacts(findings, contacted(proposal, kind, findings), tuple(touches))
+        self._commands[id(findings)] = found
         return found

@@ -72,7 +72,7 @@ def chain(policy: "Policy", readers: Readers, sessions: Sessions, ties: Ties) ->
         pause=PauseGuard(),
         mode=ModeGuard(policy.mode, policy.modes),
         safe_mode=SafeMode(policy.safe_mode, policy.sessions.outcome_timeout_s),
-        classify=Classify(policy.rules, policy.projects, setting, default, of_hosts),
+        classify=Classify(policy.rules, policy.projects, setting, default, of_hosts, readers.facts),
         gate=Gate(
             policy.gate,
             policy.confidence,

@@ -103,6 +103,7 @@ class CommandReader:
         self._projects = projects
         self._base = projects.get(default, CheckedProject())
         self._cached = _Cache()
+        self._kinds_by_effect: dict[tuple[Kinds, str, Effect], Kind] = {}
 
     def reads(self, kind: Kind, proposal: Proposal) -> bool:
         """Return True if the text of a proposal is a command to analyse."""
@@ -141,17 +142,22 @@ class CommandReader:
         if kind.type not in ANALYSED or not self.reads(kind, proposal):
             return kind
         effect = self.reading(proposal).effect
-        kind = self.kinds.named(proposal.type)
+        key = self.kinds, kind.type, effect
+        known = self._kinds_by_effect.get(key)
+        if known is None:
+            known = self._kinds_by_effect[key] = self._with_effect(kind.type, effect)
+        return raised_by(proposal, known)
+
+    def _with_effect(self, type_: str, effect: Effect) -> Kind:
+        kind = self.kinds.named(type_)
         if kind.type == "type":
             if effect is Effect.READ:
-                return raised_by(proposal, kind)
+                return kind
             shell = self.kinds.named("run_shell")
             kind = replace(kind, tier=shell.tier, risk=shell.risk)
         if effect is Effect.READ:
-            kind = replace(kind, tier="auto_allowed", reversibility="read_only", risk="low")
-        else:
-            kind = replace(kind, reversibility=REVERSIBILITY[effect])
-        return raised_by(proposal, kind)
+            return replace(kind, tier="auto_allowed", reversibility="read_only", risk="low")
+        return replace(kind, reversibility=REVERSIBILITY[effect])
 
     def _kind_of_statements(self, proposal: Proposal, kind: Kind) -> Kind:
         if self._table is None or not proposal.text or kind.tier == "prohibited":

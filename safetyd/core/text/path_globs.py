@@ -64,6 +64,7 @@ def from_folder(given: str, cwd: str | None) -> str:
     return posixpath.join(cwd, given) if cwd and given[:1] not in {"~", "$"} else given
 
 
+@functools.lru_cache(maxsize=1024)  # every guard and every set of rules needs the same paths
 def place(given: str, root: str, cwd: str | None = None) -> PathTarget:
     """Return where a path of a proposal is.
 
@@ -88,6 +89,7 @@ def reached(path: str, root: str) -> PathTarget:
     return PathTarget(path, path, _local(path, _plain(root)) if root else None, reached=True)
 
 
+@functools.lru_cache(maxsize=1024)
 def likely(word: str, root: str, cwd: str | None = None) -> tuple[PathTarget, ...]:
     """Return the paths that a word of a command may mean. `..` may lead up to the root."""
     where = place(word, root, cwd)

@@ -3,12 +3,13 @@
 from collections.abc import Iterable, Iterator
 
 from safetyd.core.action_types import Kind
+from safetyd.core.facts.fact_finder import ProposalFacts
 from safetyd.core.guards.classify import rule_verdicts
 from safetyd.core.messages.proposal import Proposal
 from safetyd.core.messages.verdict import Verdict
 from safetyd.core.text.patches import NO_PATCH, Patch, PatchedFile
 from safetyd.core.text.path_globs import Globs, PathTarget, likely, place
-from safetyd.core.text.proposal_patches import patch_of, says_executable
+from safetyd.core.text.proposal_patches import says_executable
 
 
 class PatchRules:
@@ -20,14 +21,14 @@ class PatchRules:
         self._either = either
         self._root = root
 
-    def places(self, proposal: Proposal, kind: Kind) -> Iterator[PathTarget]:
+    def places(self, facts: ProposalFacts) -> Iterator[PathTarget]:
         """Yield the likely locations of the patched files."""
-        for file in patch_of(proposal, edits=kind.edits).files:
-            yield place(file.path, self._root, proposal.cwd)
+        for file in facts.patch.files:
+            yield place(file.path, self._root, facts.proposal.cwd)
 
-    def judge(self, proposal: Proposal, kind: Kind) -> Iterable[Verdict]:
+    def judge(self, facts: ProposalFacts) -> Iterable[Verdict]:
         """Return all verdicts on the patch."""
-        patch = patch_of(proposal, edits=kind.edits)
+        proposal, kind, patch = facts.proposal, facts.kind, facts.patch
         unremarkable = patch is NO_PATCH and proposal.context is None
         return () if unremarkable else self._judged(proposal, kind, patch)
 

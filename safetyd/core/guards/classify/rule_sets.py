@@ -17,16 +17,17 @@ from msgspec.structs import replace
 
 from safetyd.core.action_types import Kind
 from safetyd.core.events.decision_events import Proposed
+from safetyd.core.facts.fact_finder import ProposalFacts
 from safetyd.core.guards.classify import rule_verdicts
 from safetyd.core.guards.classify.patch_rules import PatchRules
 from safetyd.core.guards.rule_layers import Layer, Setting, prohibited
 from safetyd.core.guards.rules import ProjectRules, RuleCase, RuleLists, RulesConfig
-from safetyd.core.messages.proposal import Proposal
 from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict, all_of, strictest
 from safetyd.core.shell.command_reader import READ
 from safetyd.core.shell.places import DISK, HOME, OUTSIDE, SYSTEM, project_of
 from safetyd.core.shell.places import place as command_place
 from safetyd.core.shell.reading import HOLE, Access
+from safetyd.core.text.patches import NO_PATCH
 from safetyd.core.text.path_globs import (
     EXCEPT,
     UNFOLLOWED,
@@ -71,33 +72,38 @@ class RuleSet:
         layers = (Layer(rules, self._setting), *self._layers)
         return RuleSet(_over(self._config, rules), layers, self._setting, root)
 
-    def well_placed(self, proposed: Proposed, kind: Kind) -> bool:
+    def well_placed(self, proposed: Proposed, facts: ProposalFacts) -> bool:
         """Return whether no path needs approval. Paths in the text of a command are included."""
-        proposal = proposed.proposal
-        if any(self._patches.judge(proposal, kind)):
+        proposal, kind = proposed.proposal, facts.kind
+        plain = facts.patch is NO_PATCH and proposal.context is None
+        if not plain and any(self._patches.judge(facts)):
             return False
-        named = [where for where, _ in self._said(proposal, kind)]
-        said, patterns = [where.path for where in named], any(where.pattern for where in named)
         given = [from_folder(path, proposal.cwd) for path in proposal.paths]
-        paths = (*given, *proposed.resolved, *said)
-        patterns = patterns or (kind.read_only and any(map(is_pattern, given)))
-        plain = not (self._root or patterns or proposed.changed)
-        if plain and self._either.miss(paths):
+        paths, sure = given, not (self._root or proposed.changed)
+        if proposal.text and kind.commands:
+            named = [where for where, _ in self._said(facts)]
+            paths = [*given, *(where.path for where in named)]
+            sure = sure and not any(where.pattern for where in named)
+        if proposed.resolved:
+            paths = [*paths, *proposed.resolved]
+        sure = sure and not (kind.read_only and any(map(is_pattern, given)))
+        if sure and self._either.miss(paths):
             return True
-        return not any(self._misplaced(proposed, kind))
+        return not any(self._misplaced(proposed, facts))
 
     def judge(
-        self, proposed: Proposed, kind: Kind, memory_used: float, lifted: AbstractSet[str]
+        self, proposed: Proposed, facts: ProposalFacts, memory_used: float, lifted: AbstractSet[str]
     ) -> Iterator[Verdict]:
         """Yield all verdicts, those of rules first. `lifted` rules are skipped."""
+        kind = facts.kind
         if kind.raised or kind.type not in self.plain or not _passes(kind):
-            patched = self._patches.places(proposed.proposal, kind)
+            patched = self._patches.places(facts)
             places = (*self._places(proposed, kind), *patched)
             verdict = self._ruled(RuleCase(proposed, kind, places), lifted)
             if verdict is not ALLOWED:
                 yield verdict
-        yield from self._misplaced(proposed, kind)
-        yield from self._patches.judge(proposed.proposal, kind)
+        yield from self._misplaced(proposed, facts)
+        yield from self._patches.judge(facts)
         cap = self._config.memory_per_session
         if kind.type.startswith(MEMORY) and memory_used >= cap:
             yield rule_verdicts.memory_cap(proposed.agent, memory_used, cap, MAX_SESSIONS)
@@ -177,7 +183,8 @@ class RuleSet:
             return tuple(given)
         return (*given, *(reached(path, root) for path in proposed.resolved if path))
 
-    def _misplaced(self, proposed: Proposed, kind: Kind) -> Iterator[Verdict]:
+    def _misplaced(self, proposed: Proposed, facts: ProposalFacts) -> Iterator[Verdict]:
+        kind = facts.kind
         if UNFOLLOWED in proposed.resolved:
             yield rule_verdicts.unfollowed()
         for where in self._places(proposed, kind):
@@ -190,7 +197,7 @@ class RuleSet:
                 yield rule_verdicts.protected(rule_verdicts.in_paths(where), glob)
         if kind.type in READ:
             yield from self._reached(proposed)
-        yield from self._named(proposed.proposal, kind)
+        yield from self._named(facts)
 
     def _reached(self, proposed: Proposed) -> Iterator[Verdict]:
         """Yield verdicts on the targets of links in a command, by the rules for commands."""
@@ -205,9 +212,9 @@ class RuleSet:
             elif changes and (glob := self._protected.find(where)):
                 yield rule_verdicts.protected(named, glob)
 
-    def _named(self, proposal: Proposal, kind: Kind) -> Iterator[Verdict]:
+    def _named(self, facts: ProposalFacts) -> Iterator[Verdict]:
         """Yield verdicts on the paths that a command names."""
-        said = self._said(proposal, kind)
+        said, kind = self._said(facts), facts.kind
         if not said or (
             not self._root
             and not any(where.pattern for where, _ in said)
@@ -222,19 +229,18 @@ class RuleSet:
             elif changes and (glob := self._protected.find(where)):
                 yield rule_verdicts.protected(named, glob)
 
-    def _said(self, proposal: Proposal, kind: Kind) -> list[tuple[PathTarget, bool]]:
+    def _said(self, facts: ProposalFacts) -> list[tuple[PathTarget, bool]]:
         """Return the paths that the text of a command names, and whether it may change them."""
+        proposal, kind = facts.proposal, facts.kind
         if not proposal.text or not kind.commands:
             return []
-        reader = self._setting.reader
-        if reader.reads(kind, proposal):
-            touches = [t for f in reader.reading(proposal).findings for t in f.touches]
+        if facts.findings is not None:
             return [
                 (
                     replace(where, given=_seen(t.given or t.path), pattern=t.pattern),
                     t.access is not Access.READ,
                 )
-                for t in dict.fromkeys(touches)
+                for t in facts.touches
                 for where in likely(t.path.replace(HOLE, "$"), self._root)
             ]
         words = dict.fromkeys(path_words(proposal.text))

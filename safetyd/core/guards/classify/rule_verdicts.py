@@ -65,9 +65,7 @@ def protected(path: NamedPath, glob: str) -> Verdict:
 
 
 def unfollowed() -> Verdict:
-    reason = (
-        "Some of the paths could not be followed: safetyd cannot see them, or they are too many"
-    )
+    reason = "Some of the paths could not be followed: they are hidden from safetyd, or too many"
     return _asks("classify.unfollowed_paths", reason, "with fewer paths, or where safetyd can look")
 
 

@@ -147,7 +147,7 @@ class Rules:
             and (kind.type not in CLICKS or not _BUTTONS.found(said))
             and not self._expectations
             and not self._unsure(proposal, kind)
-            and not credential_services(facts)
+            and not (facts.addresses and credential_services(facts))
             and all(map(str.isascii, said))
             and sieve.passes(said)
         )

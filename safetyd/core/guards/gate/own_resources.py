@@ -103,13 +103,14 @@ class OwnResources:
             return placed
         if whose := self._in_target(proposal, kind):
             return _names(f"target names {whose}", "with another target")
-        if OWN in lifted:
+        if OWN in lifted or not (proposal.text or facts.addresses):
             return placed
         return self._contacted(facts) or placed
 
     def _contacted(self, facts: ProposalFacts) -> Verdict | None:
         """Return a block if the text names a resource, or if the action would contact one."""
-        if facts.kind.type in _FETCHING and self._fetches_file(facts.proposal, facts.addresses):
+        fetches = facts.addresses and facts.kind.type in _FETCHING
+        if fetches and self._fetches_file(facts.proposal, facts.addresses):
             return _names("text or target names one of safetyd's files", _ELSEWHERE)
         if facts.proposal.text and (whose := self._said(facts)):
             return _names(f"text names {whose}", REWORDED)

@@ -76,11 +76,19 @@ class EngineState:
         return reader.kind(proposal, kind) if kind.type in ANALYSED else kind
 
     def facts_of(self, event: Proposed | Decided) -> ProposalFacts:
-        """Return what a proposal touches."""
+        """Return what a proposal touches.
+
+        If that cannot be found, return no facts. Then the guards cannot find them either, and
+        block the proposal.
+        """
         last = self.facts.last
         if last is not None and last.proposal is event.proposal:
             return last
-        return self.facts.of(event, self.kind(event))
+        kind = self.kind(event)
+        try:
+            return self.facts.of(event, kind)
+        except Exception:  # noqa: BLE001 - whatever it is
+            return ProposalFacts(event.proposal, kind)
 
     def approve_via(self, request: Request) -> tuple[str, ...]:
         """Return the ways that can approve this type. Empty means all."""

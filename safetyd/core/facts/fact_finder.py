@@ -13,6 +13,7 @@ from safetyd.core.text.patches import NO_PATCH, Patch
 from safetyd.core.text.proposal_patches import patch_of
 from safetyd.core.text.web_addresses import Address
 
+FILE: Final = "file://"
 MAX_REMEMBERED: Final = 512  # commands
 
 
@@ -25,6 +26,7 @@ class ProposalFacts(NamedTuple):
     addresses: tuple[Address, ...] = ()  # those that it may contact, each in one spelling
     findings: Sequence[Finding] | None = None  # in its command; None if no command is analysed
     touches: tuple[Touch, ...] = ()  # the files in its command, each once
+    fetched: tuple[str, ...] = ()  # the files that it reads by a `file:` address
 
 
 class _CommandFacts(NamedTuple):
@@ -57,7 +59,9 @@ class FactFinder:
             known = self._in_command(proposal, kind, reader.reading(proposal).findings)
             return ProposalFacts(proposal, kind, patch, known.addresses, *known[::2])
         if kind.type in CALLS or not kind.known:
-            return ProposalFacts(proposal, kind, patch, contacted(proposal, kind, None))
+            addresses = contacted(proposal, kind, None)
+            fetched = (a.text.removeprefix(FILE) for a in addresses if a.text.startswith(FILE))
+            return ProposalFacts(proposal, kind, patch, addresses, fetched=tuple(fetched))
         return ProposalFacts(proposal, kind, patch)
 
     def _in_command(

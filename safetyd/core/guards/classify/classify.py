@@ -14,6 +14,7 @@ from safetyd.core.actor import Guard, hearing, on
 from safetyd.core.events.decision_events import Decided, Proposed, SessionClosed
 from safetyd.core.events.event import Moment
 from safetyd.core.events.guard_events import NameForgotten
+from safetyd.core.facts.contacted_addresses import FETCHING
 from safetyd.core.facts.fact_finder import FactFinder, ProposalFacts
 from safetyd.core.guards.classify import rule_verdicts
 from safetyd.core.guards.classify.rule_sets import (
@@ -137,7 +138,8 @@ class Classify(Guard):
         usual = not kind.raised and kind.tier == "auto_allowed"
         plain = kind.type in rule_sets.plain and usual and not unclear
         placed = proposal.paths or (proposal.text and kind.commands)
-        placed = placed or proposed.resolved or may_patch(proposal, edits=kind.edits)
+        placed = placed or proposed.resolved or kind.type in FETCHING
+        placed = placed or may_patch(proposal, edits=kind.edits)
         if plain and not placed:
             return ALLOWED
         facts = self._facts.of(proposed, kind)

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from safetyd.core.action_types import Kind
 from safetyd.core.facts.fact_finder import ProposalFacts
 from safetyd.core.guards.classify import rule_verdicts
+from safetyd.core.guards.classify.free_places import is_free
 from safetyd.core.messages.proposal import Proposal
 from safetyd.core.messages.verdict import Verdict
 from safetyd.core.text.patches import NO_PATCH, Patch, PatchedFile
@@ -15,7 +16,10 @@ from safetyd.core.text.proposal_patches import says_executable
 class PatchRules:
     """Judge patches by the path lists and the root of a rule set."""
 
-    def __init__(self, sensitive: Globs, protected: Globs, either: Globs, root: str) -> None:
+    def __init__(
+        self, sensitive: Globs, protected: Globs, either: Globs, root: str, *, free: bool
+    ) -> None:
+        self._free = free  # temporary files may be outside the project
         self._sensitive = sensitive
         self._protected = protected
         self._either = either
@@ -66,11 +70,14 @@ class PatchRules:
         for way in file.readings:
             yield from likely(way, self._root, start)
 
+    def _is_away(self, where: PathTarget) -> bool:
+        return where.local is None and not (self._free and is_free(where, changes=True))
+
     def _misplaced(
         self, file: PatchedFile, places: list[PathTarget], kind: Kind
     ) -> Iterator[Verdict]:
         named = rule_verdicts.in_patch(file)
-        if self._root and any(where.local is None for where in places):
+        if self._root and any(map(self._is_away, places)):
             yield rule_verdicts.outside(named, self._root)
         if glob := _found(self._sensitive, places):
             yield rule_verdicts.sensitive(named, glob)

@@ -19,12 +19,14 @@ from safetyd.core.action_types import Kind
 from safetyd.core.events.decision_events import Proposed
 from safetyd.core.facts.fact_finder import ProposalFacts
 from safetyd.core.guards.classify import rule_verdicts
+from safetyd.core.guards.classify.free_places import is_free, is_stream, is_temporary
 from safetyd.core.guards.classify.patch_rules import PatchRules
 from safetyd.core.guards.rule_layers import Layer, Setting, prohibited
 from safetyd.core.guards.rules import ProjectRules, RuleCase, RuleLists, RulesConfig
+from safetyd.core.messages.proposal import Proposal
 from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict, all_of, strictest
 from safetyd.core.shell.command_reader import READ
-from safetyd.core.shell.places import DISK, HOME, OUTSIDE, SYSTEM, project_of
+from safetyd.core.shell.places import DISK, HOME, OUTSIDE, SYSTEM, TEMPORARY, Project, project_of
 from safetyd.core.shell.places import place as command_place
 from safetyd.core.shell.reading import HOLE, Access
 from safetyd.core.text.patches import NO_PATCH
@@ -63,7 +65,9 @@ class RuleSet:
         self._protected = _globs(config.protected_paths)
         either = (*config.sensitive_paths, *config.protected_paths)
         self._either = _globs(tuple(g for g in either if not g.startswith(EXCEPT)))
-        self._patches = PatchRules(self._sensitive, self._protected, self._either, root)
+        self._patches = PatchRules(
+            self._sensitive, self._protected, self._either, root, free=setting.coding
+        )
         self._unknown: dict[str, Verdict] = {}
         self.plain = frozenset(_plain(setting.kinds.known, layers))
 
@@ -79,7 +83,9 @@ class RuleSet:
         if not plain and any(self._patches.judge(facts)):
             return False
         given = [from_folder(path, proposal.cwd) for path in proposal.paths]
-        paths, sure = given, not (self._root or proposed.changed)
+        given += facts.fetched
+        changes_there = bool(proposal.cwd) and not kind.read_only
+        paths, sure = given, not (self._root or proposed.changed or changes_there)
         if proposal.text and kind.commands:
             named = [where for where, _ in self._said(facts)]
             paths = [*given, *(where.path for where in named)]
@@ -98,7 +104,7 @@ class RuleSet:
         kind = facts.kind
         if kind.raised or kind.type not in self.plain or not _passes(kind):
             patched = self._patches.places(facts)
-            places = (*self._places(proposed, kind), *patched)
+            places = (*self._places(proposed, facts), *patched)
             verdict = self._ruled(RuleCase(proposed, kind, places), lifted)
             if verdict is not ALLOWED:
                 yield verdict
@@ -162,10 +168,12 @@ class RuleSet:
         return verdict
 
     def _deletes_at_home(self, case: RuleCase) -> bool:
-        """Return whether a coding agent deletes only files below the project root."""
+        """Return whether a coding agent deletes only files of the project, or temporary ones."""
         if not self._setting.coding or case.kind.type != "delete_file" or case.kind.raised:
             return False
-        return bool(case.places) and all(p.local not in {None, "."} for p in case.places)
+        return bool(case.places) and all(
+            p.local not in {None, "."} or is_temporary(p) for p in case.places
+        )
 
     def _may_speak(self, case: RuleCase) -> bool:
         config = self._config
@@ -174,9 +182,25 @@ class RuleSet:
         target = case.proposal.target
         return target is not None and target.name in config.known_contacts
 
-    def _places(self, proposed: Proposed, kind: Kind) -> tuple[PathTarget, ...]:
-        root, proposal = self._root, proposed.proposal
-        given = [place(path, root, proposal.cwd) for path in proposal.paths]
+    def _left(self, where: PathTarget, proposal: Proposal, *, changes: bool) -> str:
+        """Return the root of the project that a path is outside of, or an empty string.
+
+        Without a configured root, the folder of the proposal counts as the project for changes.
+        """
+        if where.local is not None:
+            return ""
+        root = self._root
+        if not root and changes and proposal.cwd and not where.opaque:
+            project = project_of("", proposal.cwd)
+            away = command_place(where.path, project.cwd, project).kind in _AWAY
+            root = project.root if away else ""
+        if not root or is_stream(where.path):
+            return ""
+        return "" if self._setting.coding and is_free(where, changes=changes) else root
+
+    def _places(self, proposed: Proposed, facts: ProposalFacts) -> tuple[PathTarget, ...]:
+        root, proposal, kind = self._root, proposed.proposal, facts.kind
+        given = [place(path, root, proposal.cwd) for path in (*proposal.paths, *facts.fetched)]
         if kind.read_only:  # a search names its files by patterns
             given = [replace(p, pattern=True) if is_pattern(p.given) else p for p in given]
         if kind.type in READ:  # `_reached` judges them by what the command does there
@@ -187,13 +211,14 @@ class RuleSet:
         kind = facts.kind
         if UNFOLLOWED in proposed.resolved:
             yield rule_verdicts.unfollowed()
-        for where in self._places(proposed, kind):
-            if self._root and where.local is None:
+        changes = not kind.read_only
+        for where in self._places(proposed, facts):
+            if root := self._left(where, proposed.proposal, changes=changes):
                 named = rule_verdicts.in_paths(where)
-                yield rule_verdicts.outside(named, self._root, surely=not where.opaque)
+                yield rule_verdicts.outside(named, root, surely=not where.opaque)
             if glob := self._sensitive.find(where):
                 yield rule_verdicts.sensitive(rule_verdicts.in_paths(where), glob)
-            elif not kind.read_only and (glob := self._protected.find(where)):
+            elif changes and (glob := self._protected.find(where)):
                 yield rule_verdicts.protected(rule_verdicts.in_paths(where), glob)
         if kind.type in READ:
             yield from self._reached(proposed)
@@ -205,16 +230,36 @@ class RuleSet:
         for path in filter(None, proposed.resolved):
             where, changes = reached(path, self._root), path in proposed.changed
             named = rule_verdicts.in_paths(where)
-            if changes and project.root and command_place(path, None, project).kind in _AWAY:
-                yield rule_verdicts.outside(named, project.root)
+            root = project.root if changes else self._root
+            if root and self._is_away(path, project, changes=changes):
+                yield rule_verdicts.outside(named, root)
             if glob := self._sensitive.find(where):
                 yield rule_verdicts.sensitive(named, glob)
             elif changes and (glob := self._protected.find(where)):
                 yield rule_verdicts.protected(named, glob)
 
+    def _is_away(self, path: str, project: Project, *, changes: bool) -> bool:
+        """Return whether a path of a command is outside its project, and not free for all tools."""
+        kind, where = command_place(path, None, project).kind, place(path, self._root)
+        if kind not in _AWAY and kind != TEMPORARY:
+            return False
+        return not (self._setting.coding and is_free(where, changes=changes))
+
+    def _read_outside(self, facts: ProposalFacts) -> Iterator[Verdict]:
+        """Yield verdicts on what a command reads outside the project. The gate judges changes."""
+        project = project_of(self._root, facts.proposal.cwd or "")
+        for touch in facts.touches:
+            if touch.access is not Access.READ or place(touch.path, self._root).local is not None:
+                continue
+            if self._is_away(touch.path, project, changes=False):
+                named = rule_verdicts.in_text(_seen(touch.given or touch.path))
+                yield rule_verdicts.outside(named, self._root)
+
     def _named(self, facts: ProposalFacts) -> Iterator[Verdict]:
         """Yield verdicts on the paths that a command names."""
         said, kind = self._said(facts), facts.kind
+        if self._root and kind.type in READ:
+            yield from self._read_outside(facts)
         if not said or (
             not self._root
             and not any(where.pattern for where, _ in said)

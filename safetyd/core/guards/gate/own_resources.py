@@ -32,7 +32,7 @@ from safetyd.core.text.web_addresses import Address, address_of, may_lead_here
 NONE: Final[AbstractSet[str]] = frozenset()
 
 # These types read the file or address that their text or target names.
-_FETCHING: Final = frozenset({"read_file", "list_files", "web_fetch"})
+_FETCHING: Final = frozenset({"read_file", "list_files", "web_fetch", "navigate"})
 _ELSEWHERE: Final = "with another file or address"
 _NAME: Final = "safetyd"
 _KEYS: Final = ("operator.nk", "operator.token", "links.json")

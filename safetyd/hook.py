@@ -20,6 +20,7 @@ MAX_ANSWER_BYTES = 1024 * 1024
 CONNECT_S = 2.0
 FIRST_S = 5.0  # until the first line of the answer
 SILENCE_S = 15.0  # between two lines
+LOOK = 75  # instead of an exit code: the daemon asks where some paths lead
 LAST_WORDS = 5  # in the last line: safetyd/1, nonce, exit code, sizes of both outputs
 PATIENCE_S = 600.0  # until the last line; hosts end a hook after 660 s
 
@@ -75,6 +76,23 @@ def _ask(dialect: str, event: str, options: dict[str, str]) -> Answer:
     content = sys.stdin.buffer.read(MAX_EVENT_BYTES + 1)
     if len(content) > MAX_EVENT_BYTES:
         raise Refused(f"the call has more than {MAX_EVENT_BYTES} bytes")
+    answer = _exchange(dialect, event, options, content, until)
+    if answer[2] == LOOK:
+        links = b"".join(b"\0" + part for path in answer[0].split(b"\0") for part in _link(path))
+        answer = _exchange(dialect, event, options, content + links, until)
+        if answer[2] == LOOK:
+            raise Refused("the daemon asked for the same links again")
+    return answer
+
+
+def _link(path: bytes) -> tuple[bytes, bytes]:
+    """Return a path and where it leads."""
+    return path, os.path.realpath(os.path.expanduser(path))  # noqa: PTH111 - of bytes
+
+
+def _exchange(
+    dialect: str, event: str, options: dict[str, str], content: bytes, until: float
+) -> Answer:
     nonce = os.urandom(8).hex()
     head = [
         f"POST /hooks/v1/{dialect}/{event} HTTP/1.0",
@@ -82,6 +100,7 @@ def _ask(dialect: str, event: str, options: dict[str, str]) -> Answer:
         f"Content-Length: {len(content)}",
         f"Safetyd-Agent: {options.get('--agent', '')}",
         f"Safetyd-Nonce: {nonce}",
+        "Safetyd-Looks: 1",
         f"Safetyd-Patience: {max(0.0, until - time.monotonic())}",
         *_folders(),
     ]
@@ -155,7 +174,7 @@ class _Reader:
         if len(words) != LAST_WORDS or not all(word.isdigit() for word in words[2:]):
             raise Refused("the answer is not complete")
         code, stdout, stderr = map(int, words[2:])
-        return self._bytes(stdout), self._bytes(stderr), 0 if code == 0 else 2
+        return self._bytes(stdout), self._bytes(stderr), code if code in {0, LOOK} else 2
 
     def _line(self) -> bytes:
         while b"\n" not in self._ahead:

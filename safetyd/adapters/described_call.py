@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from safetyd.core.type_aliases import ALIASES
-from safetyd.hosts.tool_call import TOOLS, Arguments, Fields, called
+from safetyd.hosts.named_paths import Arguments, argument_paths
+from safetyd.hosts.tool_call import TOOLS, UNKNOWN_FILE, Fields, called
 
 MAX_SHOWN_BYTES: Final = 4096
 
@@ -50,7 +51,11 @@ def _found(type_: str, given: Arguments) -> Fields:
     values = [*given.values()]
     if type_ == "run_shell" and len(values) == 1 and isinstance(values[0], str):
         return finder({"command": values[0]})
-    return finder(given)
+    found = finder(given)
+    if found.get("type") != UNKNOWN_FILE:
+        return found
+    paths = argument_paths(given)  # the author knows what the tool does, whatever its arguments
+    return {"paths": paths} if paths else {}
 
 
 def _says_something(fields: Fields) -> bool:

@@ -6,7 +6,7 @@ from typing import Any, Final, TypedDict, cast
 
 from safetyd.adapters.described_call import described_call
 from safetyd.client.arguments import ProposalFields
-from safetyd.hosts.tool_call import Arguments
+from safetyd.hosts.named_paths import Arguments
 
 # A function of a tool's arguments: one for all tools, or one for each tool by its name.
 OfArguments = Callable[[Any], object] | Mapping[str, Callable[[Any], object]]

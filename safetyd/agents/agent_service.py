@@ -1,6 +1,6 @@
 """Serves agents: puts their messages into the mailbox, and sends the replies."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, Literal, Protocol
 
@@ -9,7 +9,6 @@ from safetyd.agents.commits_before import NO_COMMITS, CommitsBefore, commit_firs
 from safetyd.agents.emergency_stop import StopFlag
 from safetyd.agents.held_replies import HeldReplies, HeldReply
 from safetyd.agents.intake import LINE_BYTES, Intake
-from safetyd.agents.path_resolution import resolved
 from safetyd.agents.permissions import (
     PermissionAsk,
     as_proposal,
@@ -20,7 +19,7 @@ from safetyd.agents.permissions import (
     withdrawn,
 )
 from safetyd.agents.pricing import PriceList
-from safetyd.agents.proposal_envelope import ProposalEnvelope
+from safetyd.agents.proposal_envelope import LookAt, ProposalEnvelope
 from safetyd.agents.refusals import ANSWERED, ANSWERED_IN_FULL, SHORT_BYTES, Refusals, refusal
 from safetyd.bus.codec import Malformed, read_proposal, read_telemetry, shown
 from safetyd.bus.flood_gate import FloodGate, KeylessGate
@@ -31,14 +30,12 @@ from safetyd.core.events.decision_events import Reported, Withheld
 from safetyd.core.events.event import Moment
 from safetyd.core.file_commits import CommitFirst
 from safetyd.core.guards.stop import describe
-from safetyd.core.messages.binding import as_shown, shown_paths
 from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.host_folder import in_its_project
 from safetyd.core.messages.proposal import Proposal, is_token
 from safetyd.core.messages.telemetry import AnyTelemetry, Noted, Outcome
 from safetyd.core.messages.verdict import ALLOW, Cause
 from safetyd.core.policy import Policy
-from safetyd.core.text.proposal_patches import patch_of
 from safetyd.journal.mailbox import (
     FAILED,
     CommandEnvelope,
@@ -121,8 +118,18 @@ class AgentService:
         self._looked = 0.0  # when health was last checked
         self._found = ""
 
-    def propose(self, subject: bytes, reply: bytes, payload: bytes, host: str = "") -> None:
-        """Handle a proposal. `host` is the coding agent whose hook sent it."""
+    def propose(
+        self,
+        subject: bytes,
+        reply: bytes,
+        payload: bytes,
+        host: str = "",
+        seen: Mapping[str, str] | None = None,
+    ) -> None:
+        """Handle a proposal. `host` is the coding agent whose hook sent it.
+
+        `seen` has the targets of paths that the sender saw; None if the sender cannot look.
+        """
         name, agent = _sender(subject)
         now = uptime()
         wait = self._wait(agent, payload, now)
@@ -133,7 +140,7 @@ class AgentService:
         elif refused := self._closed(agent, now):
             self._refuse(agent, reply, payload, *refused)
         else:
-            self._accept(agent, reply, payload, host)
+            self._accept(agent, reply, payload, host, seen)
 
     def telemetry(self, subject: bytes, reply: bytes, payload: bytes, host: str = "") -> None:
         name, agent = _sender(subject)
@@ -153,6 +160,9 @@ class AgentService:
         decision = envelope.decision
         if envelope.overdrawn_s:
             self._overdrawn(envelope)
+            return
+        if envelope.hidden:
+            envelope.publisher.answer(envelope.reply, LookAt(envelope.hidden))
             return
         if decision is None:
             raise AssertionError("an envelope must be opened before it is delivered")
@@ -259,7 +269,14 @@ class AgentService:
         held = HeldReply(envelope.publisher, envelope.reply, shape)
         return self._answers.hold(envelope.request, envelope.proposal.id or "", held)
 
-    def _accept(self, agent: str, reply: bytes, payload: bytes, host: str) -> None:
+    def _accept(
+        self,
+        agent: str,
+        reply: bytes,
+        payload: bytes,
+        host: str,
+        seen: Mapping[str, str] | None,
+    ) -> None:
         try:
             proposal, digest = read_proposal(agent, payload, self._new_id())
         except Malformed as exc:
@@ -274,7 +291,7 @@ class AgentService:
             policy = self._settings.policy
             roots = {name: project.root for name, project in policy.projects.items()}
             proposal = in_its_project(proposal, roots, policy.default_project or "")
-        self.put(agent, reply, proposal, digest, len(payload), host=host)
+        self.put(agent, reply, proposal, digest, len(payload), host=host, seen=seen)
 
     def put(  # noqa: PLR0913 - see ProposalEnvelope
         self,
@@ -286,6 +303,7 @@ class AgentService:
         *,
         permission: bool = False,
         host: str = "",
+        seen: Mapping[str, str] | None = None,
     ) -> None:
         self._mailbox.put(
             ProposalEnvelope(
@@ -301,25 +319,10 @@ class AgentService:
                 user=self._user_of(agent),
                 size=size,
                 permission=permission,
-                resolved=self._resolved(proposal, permission=permission),
+                seen=seen,
                 host=host,
             )
         )
-
-    def _resolved(self, proposal: Proposal, *, permission: bool) -> tuple[str, ...]:
-        """Return the targets of links in a proposal's paths, and in the paths of files it patches.
-
-        For a permission request, use the paths that it shows to operators.
-        """
-        seen, paths = proposal, proposal.paths
-        if permission:
-            seen, paths = as_shown(proposal), shown_paths(proposal)
-        patched = (file.path for file in patch_of(proposal, edits=True).files)
-        paths = (*paths, *patched)
-        if not paths:
-            return ()
-        known = self._settings.policy.project_of(seen.project)
-        return resolved(paths, "" if known is None else known.root, seen.cwd)
 
     def _closed(self, agent: str, now: float) -> tuple[Cause, str] | None:
         """Return why this agent cannot propose now, or None."""

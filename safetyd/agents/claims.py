@@ -5,6 +5,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from safetyd.agents.followed_links import moved
 from safetyd.bus.codec import Malformed, read_given
 from safetyd.core.approvals.request import Request
 from safetyd.core.engine.engine_state import EngineState
@@ -62,6 +63,8 @@ def claim(agent: str, wanted: Claim, nonce: str, *, keyless: bool = False) -> Pl
         held = state.holds_back(request.asked, moment)
         if held is not ALLOWED:
             return _refused(held.cause, held.reason)
+        if why := moved(state, request.asked):
+            return _refused("not_approved", f"{why}. Propose it again")
         if request.claimant == claimant:
             return Carried((), _GRANTED)
         return _granted(request, wanted, claimant, moment)

@@ -1,7 +1,7 @@
-"""Resolves the symbolic links in the paths of a proposal.
+"""Resolves the symbolic links in paths.
 
-File systems that may hang (network mounts, FUSE) are not accessed. The result is recorded with the
-decision, so that a replay need not resolve paths.
+File systems that may hang (network mounts, FUSE) are not accessed, and other folders may be hidden
+from the daemon. The sender of a proposal may see what the daemon cannot.
 """
 
 import errno
@@ -10,8 +10,8 @@ import os
 import posixpath
 import re
 import select
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from safetyd.core.text.path_globs import UNFOLLOWED, place
 
@@ -29,6 +29,10 @@ _LOCAL: Final = frozenset(
         *("devtmpfs", "overlay", "proc", "ramfs", "sysfs", "tmpfs"),
     }
 )
+# Folders that systemd hides from a service (ProtectHome=, PrivateTmp=).
+_HOMES: Final = frozenset({"/home", "/root", "/run/user"})
+_TEMPORARY: Final = frozenset({"/tmp", "/var/tmp"})  # noqa: S108 - compared, not used
+_DENIED: Final = frozenset({errno.EACCES, errno.EPERM})
 _ESCAPED: Final = re.compile(rb"\\([0-7]{3})")
 
 
@@ -40,6 +44,7 @@ class Mounts:
         self._news = select.poll()
         self._news.register(self._file, select.POLLERR | select.POLLPRI)
         self._foreign = frozenset[str]()
+        self._veiled = frozenset[str]()
         self._read()
 
     def foreign(self) -> frozenset[str]:
@@ -48,10 +53,15 @@ class Mounts:
             self._read()
         return self._foreign
 
+    def veiled(self) -> frozenset[str]:
+        """Return the mount points that may hide what others see there, as of the last look."""
+        return self._veiled
+
     def _read(self) -> None:
         os.lseek(self._file, 0, os.SEEK_SET)
         lines = b"".join(iter(lambda: os.read(self._file, 1 << 16), b"")).splitlines()
         self._foreign = frozenset(_foreign(lines))
+        self._veiled = frozenset(_veiled(lines))
 
 
 def _foreign(lines: Sequence[bytes]) -> Iterator[str]:
@@ -63,6 +73,18 @@ def _foreign(lines: Sequence[bytes]) -> Iterator[str]:
             yield os.fsdecode(point)
 
 
+def _veiled(lines: Sequence[bytes]) -> Iterator[str]:
+    """Yield the folders over which systemd mounts another one for its services."""
+    for line in lines:
+        fields = line.partition(b" - ")[0].split(b" ")
+        kind = line.partition(b" - ")[2].partition(b" ")[0]
+        point = fields[4].decode("utf-8", "replace")
+        if point in _HOMES and (kind == b"tmpfs" or b"/systemd/" in fields[3]):
+            yield point
+        if point in _TEMPORARY and b"systemd-private-" in fields[3]:
+            yield point
+
+
 @functools.cache
 def _mounts() -> Mounts | None:
     try:
@@ -71,30 +93,67 @@ def _mounts() -> Mounts | None:
         return None  # the kernel has no list of mounts, so nothing is resolved
 
 
-def resolved(paths: Sequence[str], root: str, cwd: str | None = None) -> tuple[str, ...]:
-    """Return the targets of the paths that contain a link.
+class Found(NamedTuple):
+    """The targets of paths that contain a link, and the paths that could not be followed."""
+
+    targets: dict[str, str]  # by path as it was given
+    hidden: tuple[str, ...] = ()  # the daemon cannot see them; somebody else may
+    weary: bool = False  # there was too much to follow
+
+    @property
+    def resolved(self) -> tuple[str, ...]:
+        """The targets, and `UNFOLLOWED` at the end if there are others."""
+        ends = tuple(dict.fromkeys(self.targets.values()))
+        return (*ends, UNFOLLOWED) if self.hidden or self.weary else ends
+
+
+def follow(
+    paths: Iterable[str],
+    root: str,
+    cwd: str | None = None,
+    seen: Mapping[str, str] | None = None,
+) -> Found:
+    """Follow the links in paths, as far as the daemon can see them.
 
     Relative paths start at `cwd`, and a relative `cwd` at `root`, as in `place`. If neither is
-    absolute, relative paths are skipped. If there is too much to resolve, the last item of the
-    result is `UNFOLLOWED`.
+    absolute, relative paths are skipped. `seen` has the targets of hidden paths that the sender of
+    a proposal saw; it is None if the sender cannot look.
     """
     mounts = _mounts()
     if mounts is None:
-        return ()
-    walk = Walk(mounts.foreign())
+        return Found({})
+    walk = Walk(mounts.foreign(), mounts.veiled())
     base = walk.end(root) if root else ""
-    found, room = dict[str, None](), MAX_CHARS
+    found, hidden, room = dict[str, str](), list[str](), MAX_CHARS
     for given in paths:
         where = place(given, root, cwd)
-        if where.opaque or not where.path.startswith("/"):
+        named = where.given if where.opaque else posixpath.join(root, where.given)
+        if seen and named in seen:
+            end = seen[named]
+        elif where.opaque or not where.path.startswith("/"):
+            if seen is not None and given.startswith("~"):
+                hidden.append(named)
             continue
-        end = _within(walk.end(posixpath.join(root, where.given)), base, root)
+        else:
+            walk.hidden = False
+            end = walk.end(named)
+            if walk.hidden:
+                hidden.append(named)
+        end = _within(end, base, root)
         if end and end != where.path:
-            found[_text(end)] = None
+            found[given] = _text(end)
             room -= len(end)
         if room < 0 or walk.weary:
-            return (*found, UNFOLLOWED)
-    return tuple(found)
+            return Found(found, tuple(hidden), weary=True)
+    return Found(found, tuple(hidden))
+
+
+def resolved(paths: Sequence[str], root: str, cwd: str | None = None) -> tuple[str, ...]:
+    """Return the targets of the paths that contain a link.
+
+    If not all of them could be followed, the last item of the result is `UNFOLLOWED`.
+    """
+    return follow(paths, root, cwd).resolved
 
 
 def _within(end: str, base: str, root: str) -> str:
@@ -113,9 +172,12 @@ def _text(path: str) -> str:
 class Walk:
     """Resolves paths one name at a time, and looks up each name only once."""
 
-    def __init__(self, foreign: frozenset[str]) -> None:
+    def __init__(self, foreign: frozenset[str], veiled: frozenset[str] = frozenset()) -> None:
         self._foreign = foreign
+        self._veiled = veiled
+        self.hidden = False  # a path led to a place that the daemon cannot see
         self._known: dict[str, str | None] = {}
+        self._blind = set[str]()  # names that the daemon cannot look at
         self._looks = MAX_LOOKS
 
     @property
@@ -156,15 +218,24 @@ class Walk:
         """
         if here not in self._known:
             self._known[here] = self._look(here)
+        if here in self._blind:
+            self.hidden = True
         return self._known[here]
 
     def _look(self, here: str) -> str | None:
         self._looks -= 1
-        if self._looks < 0 or here in self._foreign:
+        if self._looks < 0:
+            return None
+        if here in self._foreign:
+            self._blind.add(here)
             return None
         try:
             return os.readlink(here)  # noqa: PTH115 - a path object takes longer
         except OSError as exc:
-            return "" if exc.errno == errno.EINVAL else None
+            if exc.errno == errno.EINVAL:
+                return ""
+            if exc.errno in _DENIED or here.rpartition("/")[0] in self._veiled:
+                self._blind.add(here)
+            return None
         except ValueError:
             return None

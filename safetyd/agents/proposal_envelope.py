@@ -1,8 +1,10 @@
 """Carries a proposal to the engine, and its decision back."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from safetyd.agents.commits_before import commit_first
+from safetyd.agents.followed_links import links_of
 from safetyd.agents.intake import QUICK_S, Intake
 from safetyd.agents.pricing import PriceList
 from safetyd.bus.publisher import Replies
@@ -18,6 +20,12 @@ from safetyd.core.messages.verdict import ALLOW
 from safetyd.journal.mailbox import Effects, Envelope
 
 _work = CoarseWork()
+
+
+class LookAt(NamedTuple):
+    """Asks the sender of a proposal where these paths lead, because the daemon cannot see them."""
+
+    paths: tuple[str, ...]
 
 
 class ProposalEnvelope(Envelope):
@@ -37,7 +45,7 @@ class ProposalEnvelope(Envelope):
         keyless: bool,
         size: int,
         permission: bool = False,
-        resolved: tuple[str, ...] = (),
+        seen: Mapping[str, str] | None = None,
         host: str = "",
         user: str = "",  # whose anonymous agent sent it with a hook
     ) -> None:
@@ -52,7 +60,8 @@ class ProposalEnvelope(Envelope):
         self.keyless = keyless
         self.size = size
         self.permission = permission
-        self.resolved = resolved
+        self.seen = seen  # the targets that the sender saw; None if it cannot look
+        self.hidden: tuple[str, ...] = ()  # the sender must look where these paths lead
         self.host = host
         self.user = user
         self.received = uptime()
@@ -63,7 +72,7 @@ class ProposalEnvelope(Envelope):
         self.first: CommitFirst | None = None  # must be committed before an allow is sent
         self.request: Request | None = None  # the request that the decision made or joined
 
-    def open(self, state: EngineState, moment: Moment) -> Sequence[Event]:  # noqa: ARG002
+    def open(self, state: EngineState, moment: Moment) -> Sequence[Event]:
         self._begun = now = uptime()
         self._worked_s = _work.at(now)
         self.overdrawn_s = self.intake.overdrawn_s(
@@ -71,20 +80,23 @@ class ProposalEnvelope(Envelope):
         )
         if self.overdrawn_s:
             return ()
-        return (
-            Proposed(
-                at=moment.at,
-                t=moment.t,
-                agent=self.agent,
-                proposal=self.proposal,
-                digest=self.digest,
-                keyless=self.keyless,
-                priced_nano=self.prices.of_proposal(self.proposal, moment.at),
-                resolved=self.resolved,
-                permission=self.permission,
-                host=self.host,
-            ),
+        proposed = Proposed(
+            at=moment.at,
+            t=moment.t,
+            agent=self.agent,
+            proposal=self.proposal,
+            digest=self.digest,
+            keyless=self.keyless,
+            priced_nano=self.prices.of_proposal(self.proposal, moment.at),
+            permission=self.permission,
+            host=self.host,
         )
+        links = links_of(state, proposed, self.seen)
+        if links.hidden and self.seen == {}:
+            self.hidden = links.hidden
+            return ()
+        proposed.resolved, proposed.changed = links.resolved, links.changed
+        return (proposed,)
 
     def note(self, state: EngineState, effects: Effects) -> None:
         self.decision = decision = effects.decision

@@ -321,7 +321,7 @@ def _paths(details: RequestDetails) -> Iterator[CardField]:
     more = f" and {len(paths) - 1:,} more" if len(paths) > 1 else ""
     gist = f"{paths[0]}{more}" if paths else ""
     yield from _said("paths", "paths", list(paths), bound=True, gist=gist)
-    ends = (end or "too many links to follow" for end in details.resolved)
+    ends = (end or "some links could not be followed" for end in details.resolved)
     yield from _known("resolved", "resolved paths", ends, bound=True)
 
 

@@ -170,9 +170,12 @@ class App:
         )
         if of.standby is None:
             await self._extras.prepare()
-        self._start_tasks(tasks)
+        site = self._access.site
         with connections.needed():
-            await self._access.site.start()
+            await site.start()
+            embedded = "" if of.server is None else of.server.url
+            of.settings.serves_at(site.web, site.links, embedded)
+            self._start_tasks(tasks)
             hook = await agents.hooks.start()
             if self._peers is not None and self._access.sign_in is not None:
                 await self._access.sign_in.hear()
@@ -184,7 +187,6 @@ class App:
             if of.standby is None:
                 await self._hear()
                 await connections.settle()
-        site = self._access.site
         return host.Endpoint(
             bus=url,
             web=site.web,

@@ -170,11 +170,20 @@ class Reload:
         return {key for key in held if left[key] <= 0 or self._end_t[key] <= moment.t}
 
     def configured(self, why: Literal["start", "reload"]) -> Callable[[EngineState, Moment], Event]:
-        policy = self._settings.policy
-        digest = policy.digest()
-        return lambda _state, moment: Configured(
-            at=moment.at, t=moment.t, policy=policy, digest=digest, version=__version__, why=why
-        )
+        """Return a plan that puts the policy that is in force then into the journal."""
+
+        def made(_state: EngineState, moment: Moment) -> Event:
+            policy = self._settings.policy
+            return Configured(
+                at=moment.at,
+                t=moment.t,
+                policy=policy,
+                digest=policy.digest(),
+                version=__version__,
+                why=why,
+            )
+
+        return made
 
     def _take_on(self, by: str) -> list[str]:
         """Apply the file and the keys, or neither. Return the errors."""

@@ -4,7 +4,7 @@ import hashlib
 import logging
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypeVar
@@ -47,11 +47,16 @@ MIN_CONNECTIONS: Final = 64
 log = logging.getLogger("safetyd.settings")
 
 
-def policy_of(config: Config, data_dir: Path, path: Path | None = None) -> Policy:
-    """Read project files and return the policy of a daemon with this data directory."""
+def policy_of(
+    config: Config, data_dir: Path, path: Path | None = None, serving: Sequence[str] = ()
+) -> Policy:
+    """Read project files and return the policy of a daemon with this data directory.
+
+    `serving` are the URLs at which it listens.
+    """
     for warning in warnings(config.tables):
         log.warning("%s", warning)
-    policy = replace(_telling(config), own=_own(config, data_dir, path))
+    policy = replace(_telling(config), own=_own(config, data_dir, path, serving))
     policy = with_files(_guarding(policy))
     for name, project in policy.projects.items():
         if project.file_broken:
@@ -71,7 +76,7 @@ def _telling(config: Config) -> Policy:
     return replace(policy, timezone=policy.timezone or zone, telling=told, rota=rota_of(config))
 
 
-def _own(config: Config, data_dir: Path, path: Path | None) -> OwnConfig:
+def _own(config: Config, data_dir: Path, path: Path | None, serving: Sequence[str]) -> OwnConfig:
     """Return the daemon's own files and addresses, under all names that agents may use."""
     files = [data_dir / name for name in config.stop.files]
     files += [Path(config.bus.key_file)] if config.bus.key_file else []
@@ -79,7 +84,7 @@ def _own(config: Config, data_dir: Path, path: Path | None) -> OwnConfig:
         directories=_named(data_dir),
         files=tuple(dict.fromkeys(name for file in files for name in _named(file))),
         settings=_named(path) if path else (),
-        addresses=tuple(_addresses(config)),
+        addresses=tuple(dict.fromkeys((*_addresses(config), *_listening(serving)))),
         prefix=config.bus.prefix,
     )
 
@@ -98,6 +103,15 @@ def _addresses(config: Config) -> Iterator[str]:
             yield from (netloc(name, port) for name in names)
     if config.bus.url:
         yield from (urlsplit(url).netloc.rpartition("@")[2] for url in servers(config.bus.url))
+
+
+def _listening(urls: Sequence[str]) -> Iterator[str]:
+    """Yield the addresses of URLs at which this daemon listens, under all names of the machine."""
+    for url in filter(None, urls):
+        parts = urlsplit(url)
+        if parts.port and parts.hostname:
+            names = dict.fromkeys((parts.hostname, *THIS_MACHINE))
+            yield from (netloc(name, parts.port) for name in names)
 
 
 def _guarding(policy: Policy) -> Policy:
@@ -129,6 +143,7 @@ class Settings:
         self.intake = Intake(config.rate.attempts_per_second, self.accounts.report)
         self.prices = price_list(config.prices)
         self.path = path and path.absolute()  # absolute, because other processes read it
+        self._serving: tuple[str, ...] = ()  # the URLs at which this daemon listens
         self.policy = policy_of(config, data_dir, self.path)
         self.keyless_gate = KeylessGate()
         self.question_limits = QuestionLimits(
@@ -276,7 +291,13 @@ class Settings:
         self.config = replace(fresh, **kept)
         self.intake = Intake(fresh.rate.attempts_per_second, self.accounts.report)
         self.prices = price_list(fresh.prices)
-        self.policy = policy_of(self.config, self.data_dir, self.path)
+        self.policy = policy_of(self.config, self.data_dir, self.path, self._serving)
+
+    def serves_at(self, *urls: str) -> None:
+        """Protect the addresses at which this daemon listens: it may have chosen a free port."""
+        self._serving = urls
+        own = _own(self.config, self.data_dir, self.path, urls)
+        self.policy = replace(self.policy, own=own)
 
     def _kept_back(self, fresh: Config) -> tuple[str, ...]:
         return tuple(n for n in BUILT_ONCE if getattr(fresh, n) != getattr(self.config, n))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import anyio.abc
 
+from safetyd.agents.followed_links import moved
 from safetyd.core.events.event import Event
 from safetyd.daemon.resources import Resources
 from safetyd.journal.audit_reading import newest_events
@@ -68,6 +69,7 @@ class WrittenRecords:
             of.audit,
             of.clock,
             conclude=conclude,
+            moved=moved,
             observers=(*own, *observers),
             appended=appended,
             flush=flush,

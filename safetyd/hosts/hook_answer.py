@@ -1,6 +1,7 @@
 """Turns a decision into an answer for a host: what the hook prints, and its exit code."""
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -18,6 +19,7 @@ class HookAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 EXIT_REFUSED: Final = 2
+LOOK: Final = 75  # instead of an exit code: the hook looks where the paths in its output lead
 # Part of the refusal for an agent without a token.
 NEEDS_TOKEN: Final = "needs a token, which an operator creates"  # noqa: S105
 
@@ -32,6 +34,11 @@ TAKES_CONTEXT: Final[frozenset[Dialect]] = frozenset({"claude", "codex"})
 
 _NOTHING = HookAnswer()
 _encode = msgspec.json.Encoder().encode
+
+
+def look_at(paths: Sequence[str]) -> HookAnswer:
+    """Return the question to the hook itself where these paths lead."""
+    return HookAnswer(stdout="\0".join(paths), exit=LOOK)
 
 
 def answer_to(dialect: Dialect, decision: Decision, news: str = "") -> HookAnswer:

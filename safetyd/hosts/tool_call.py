@@ -12,10 +12,19 @@ import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from safetyd.core.messages.proposal import MAX_TEXT_BYTES
 from safetyd.hosts.hook_event import Dialect, HookEvent
+from safetyd.hosts.named_paths import (
+    PATHS,
+    Arguments,
+    argument_paths,
+    further_paths,
+    named_paths,
+    searched_files,
+)
 
 MAX_DIFF_BYTES: Final = 24 * 1024
 MAX_WORD: Final = 128
@@ -25,8 +34,8 @@ MAX_COMPARED: Final = 100_000  # pairs of lines
 LONG_COMMAND: Final = "run_long_command"
 UNKNOWN_PATCH: Final = "tool_unknown_patch"
 UNKNOWN_FOLDER: Final = "run_in_unknown_folder"
+UNKNOWN_FILE: Final = "tool_unknown_file"
 
-Arguments = Mapping[str, object]
 Fields = dict[str, object]
 
 
@@ -107,10 +116,6 @@ def _further(tool: Tool, given: Arguments) -> Fields:
 
 
 _FOLDERS: Final = ("workdir", "dir_path", "directory", "cwd")
-_PATHS: Final = (
-    *("file_path", "path", "absolute_path", "filePath", "notebook_path", "dir_path"),
-    *("paths", "include", "file_paths", "directory"),
-)
 _CONTENTS: Final = ("content", "file_text")
 _PATCHES: Final = ("command", "input", "patch", "patchText")
 _OLD_AND_NEW: Final = (
@@ -129,7 +134,7 @@ _CONTAINED: Final = frozenset(
 )
 _CHANGE: Final = frozenset(
     {
-        *(*_PATHS, *_CONTENTS, *_PATCHES, "edits", "diff"),
+        *(*PATHS, *_CONTENTS, *_PATCHES, "edits", "diff"),
         *(name for pair in _OLD_AND_NEW for name in pair),
     }
 )
@@ -152,13 +157,34 @@ def _other_tool(dialect: Dialect, name: str) -> Tool:
 
 def mcp_tool(server: str, tool: str) -> Tool:
     """Return a tool of an MCP server. Its name decides whether it only reads."""
-    reads = _READS.match(tool) is not None
-    return Tool("mcp_read" if reads else "mcp_call", partial(_mcp_fields, f"{server}/{tool}"))
+    return Tool(
+        "mcp_read" if _only_reads(tool) else "mcp_call", partial(_mcp_fields, f"{server}/{tool}")
+    )
 
 
-_READS: Final = re.compile(
-    r"(?:get|list|read|search|find|fetch|query|describe|show|view|count|status|resolve|lookup|diff)"
-    r"(?![a-z])"
+def _only_reads(tool: str) -> bool:
+    """Return True if the name of a tool begins with a word for reading and says nothing else."""
+    words = re.findall(r"[a-z]+", _camel("_", tool).lower())
+    if not words or words[0] not in _READS or not _CHANGES.isdisjoint(words):
+        return False
+    joined = (after for word, after in pairwise(words) if word in {"and", "or", "then"})
+    return all(after in _READS for after in joined)
+
+
+_camel: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])").sub
+_READS: Final = frozenset(
+    {
+        *("get", "list", "read", "search", "find", "fetch", "query", "describe", "show", "view"),
+        *("count", "status", "resolve", "lookup", "diff"),
+    }
+)
+# Words that say that a tool changes something, wherever they are in its name.
+_CHANGES: Final = frozenset(
+    {
+        *("delete", "remove", "drop", "purge", "wipe", "destroy", "erase", "truncate", "kill"),
+        *("write", "overwrite", "replace", "insert", "upsert", "upload", "send", "execute", "exec"),
+        *("eval", "rm", "unlink", "clear", "reset", "revoke"),
+    }
 )
 
 
@@ -176,7 +202,12 @@ def _mcp_name(dialect: Dialect, name: str) -> tuple[str, str] | None:
 
 
 def _mcp_fields(name: str, given: Arguments) -> Fields:
-    return {**called(name, given), "target": {"name": name[:MAX_LINE]}}
+    paths = argument_paths(given)
+    return {
+        **called(name, given),
+        **({"paths": paths} if paths else {}),
+        "target": {"name": name[:MAX_LINE]},
+    }
 
 
 def called(name: str, given: Arguments) -> Fields:
@@ -209,28 +240,31 @@ def _line(said: object) -> str:
 
 
 def _paths(given: Arguments) -> Fields:
-    paths = _named_paths(given)
-    return {"paths": paths} if paths else {}
+    """Return the paths of a file tool. Without one that is understood, its type is unknown."""
+    paths = list(dict.fromkeys((*named_paths(given), *further_paths(given))))
+    if not named_paths(given):
+        return {"type": UNKNOWN_FILE, **_said(given), **({"paths": paths} if paths else {})}
+    return {"paths": paths}
 
 
-def _named_paths(given: Arguments) -> list[str]:
-    """Return every path that a call names, whatever its host calls it."""
-    found = (path for name in _PATHS for path in _each(given.get(name)))
-    return list(dict.fromkeys(found))  # a proposal with too many paths is refused
-
-
-def _each(value: object) -> list[str]:
-    if isinstance(value, list):
-        return [str(one) for one in value if one]
-    return [str(value)] if value else []
-
-
-def _search(given: Arguments) -> Fields:
-    """Return the folders that are searched, also those that a pattern of file names begins with."""
+def _listed(given: Arguments) -> Fields:
+    """Return the folders whose names are listed, also those that a pattern begins with."""
     folders = [_folder_of(str(given.get(name, ""))) for name in ("pattern", "glob")]
-    paths = list(dict.fromkeys((*_named_paths(given), *filter(None, folders))))
+    return _among([*named_paths(given), *filter(None, folders)], given)
+
+
+def _searched(given: Arguments) -> Fields:
+    """Return the folders and files in whose content a call searches."""
+    files = searched_files(given)
+    include = given.get("include")
+    folders = [path for path in named_paths(given) if not files or path != include]
+    return _among([*folders, *files], given)
+
+
+def _among(paths: Sequence[str], given: Arguments) -> Fields:
+    every = list(dict.fromkeys((*paths, *further_paths(given))))
     return {
-        **({"paths": paths} if paths else {}),
+        **({"paths": every} if every else {}),
         "description": _cut(str(given.get("pattern", given.get("query", ""))))[:MAX_LINE],
     }
 
@@ -286,7 +320,7 @@ def _patch(given: Arguments) -> Fields:
     deletes = any(verb == "Delete" for verb, _ in named)
     if not named:
         return {"type": UNKNOWN_PATCH, **_said(given)}
-    paths = (*(path.strip() for _, path in named), *_named_paths(given))
+    paths = (*(path.strip() for _, path in named), *named_paths(given))
     return {
         "type": "delete_file" if deletes else "edit_file",
         "paths": list(dict.fromkeys(paths)),
@@ -298,7 +332,7 @@ _PATCHED: Final = re.compile(r"^\*\*\* (Add|Update|Delete|Move to)(?: File)?: (.
 
 
 def _name_of(given: Arguments) -> str:
-    return next(iter(_named_paths(given)), "")
+    return next(iter(named_paths(given)), "")
 
 
 def _change(old: str, new: str, name: str) -> Fields:
@@ -364,11 +398,8 @@ TOOLS: Final = _table(
         "Bash Monitor shell exec_command local_shell run_shell_command bash powershell",
     ),
     ("read_file", _paths, "Read NotebookRead view_image read_file read_many_files read view"),
-    (
-        "search",
-        _search,
-        "Glob Grep LS ToolSearch glob grep grep_search search_file_content list_directory list",
-    ),
+    ("search", _listed, "Glob LS ToolSearch glob list_directory list"),
+    ("search", _searched, "Grep grep grep_search search_file_content"),
     ("create_file", _created, "Write write_file write create"),
     ("edit_file", _edited, "Edit MultiEdit NotebookEdit replace edit"),
     ("edit_file", _patch, "apply_patch patch"),

@@ -20,8 +20,9 @@ from safetyd.core.engine.engine import Engine
 from safetyd.core.engine.engine_state import Checkpoint, EngineState
 from safetyd.core.engine.journal_lines import encode
 from safetyd.core.events.daemon_events import ClockStepped
-from safetyd.core.events.decision_events import Proposed
+from safetyd.core.events.decision_events import Decided, Proposed
 from safetyd.core.events.event import Event, Moment
+from safetyd.core.events.request_events import Answered
 from safetyd.core.messages.decision import Decision
 from safetyd.journal.audit import Audit
 from safetyd.journal.journals import MAX_BATCH_BYTES, Append, Journal
@@ -37,6 +38,8 @@ INPUT_BYTES: Final = 80 * 1024
 log = logging.getLogger("safetyd.journal")
 
 Observer = Callable[[Sequence[Event]], None]
+# Returns why an approved action is no longer the one that the operator saw, or an empty string.
+Moved = Callable[[EngineState, Decided], str]
 # Takes the final decisions of requests, and returns a function that sends them. That function is
 # called once the decisions are durable.
 Conclude = Callable[[EngineState, Sequence[Conclusion]], Callable[[], None]]
@@ -52,7 +55,13 @@ def _no_conclusions(_state: EngineState, _given: Sequence[Conclusion]) -> Callab
     return _nothing
 
 
-def put(engine: Engine, envelope: Envelope, moment: Moment) -> Sequence[Event]:
+def _unmoved(_state: EngineState, _asked: Decided) -> str:
+    return ""
+
+
+def put(
+    engine: Engine, envelope: Envelope, moment: Moment, moved: Moved = _unmoved
+) -> Sequence[Event]:
     """Apply an envelope to the engine, and return the events to journal."""
     decision: Decision | None = None
     lasting: list[Event] = []
@@ -61,6 +70,9 @@ def put(engine: Engine, envelope: Envelope, moment: Moment) -> Sequence[Event]:
         if type(event) is Proposed:
             decision, caused = engine.decide(event)
         else:
+            if type(event) is Answered and event.answer == "approved":
+                request = engine.approvals.find(event.request_id)
+                event.moved = "" if request is None else moved(engine, request.asked)
             caused = engine.handle(event)
         lasting += caused
     envelope.note(engine, Effects(lasting, decision))
@@ -117,6 +129,7 @@ class CommitLoop:
         clock: Clock,
         *,
         conclude: Conclude = _no_conclusions,
+        moved: Moved = _unmoved,
         observers: Sequence[Observer] = (),
         appended: Callable[[float, int], None] = _ignore,
         flush: Callable[[], None] = _nothing,
@@ -131,6 +144,7 @@ class CommitLoop:
         self._room = anyio.Event()
         self._freeze: Callable[[int, Frozen], None] | None = None
         self._conclude = conclude
+        self._moved = moved
         self._observers = observers
         self._appended = appended  # called with the duration and number of events of an append
         self._flush = flush  # sends the replies of a batch
@@ -211,7 +225,7 @@ class CommitLoop:
             batch.add(engine.handle(stepped))
         until = uptime() + SLICE_S
         while not batch.full and (envelope := self.mailbox.take()) is not None:
-            batch.add(put(engine, envelope, moment))
+            batch.add(put(engine, envelope, moment, self._moved))
             batch.envelopes.append(envelope)
             if uptime() > until:
                 break

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, aclosing, suppress
 from pathlib import Path
 from typing import Final, NamedTuple, cast, get_args
@@ -20,6 +20,7 @@ from aiohttp import web
 
 from safetyd.agents.agent_service import AgentService
 from safetyd.agents.held_replies import HeldReplies
+from safetyd.agents.proposal_envelope import LookAt
 from safetyd.agents.sender_accounts import (
     OverLimit,
     RequestRoom,
@@ -38,6 +39,7 @@ from safetyd.hosts.hook_answer import (
     HookAnswer,
     answer_to,
     greeting,
+    look_at,
     refusal,
 )
 from safetyd.hosts.hook_event import Dialect, HookEvent, HookKind, Unreadable, read_event
@@ -87,10 +89,17 @@ class HookCall(NamedTuple):
     service: HookService
     room: RequestRoom
     user: HostUser = HostUser()
+    # The targets of paths that the hook saw; empty before it looked, None if it cannot look.
+    seen: Mapping[str, str] | None = None
 
     @property
     def subject(self) -> bytes:
         return b"hook." + self.agent.encode()
+
+    def propose(self, fields: Fields, reply: AwaitedReply) -> None:
+        """Propose a call on behalf of its agent."""
+        agents, content = self.service.agents, _encode(fields)
+        agents.propose(self.subject, reply.address, content, self.dialect, self.seen)
 
 
 class _NotAdmitted(Exception):
@@ -191,7 +200,9 @@ class HookSocket:
                 return web.Response(status=status, text="the event is too long or too slow\n")
             uid = uid_of(request)
             user = host_user(uid, request.headers)
-            call = HookCall(agent, dialect, kind, uid, service, room, user)
+            body, _, links = body.partition(b"\0")
+            seen = _seen(links) if "Safetyd-Looks" in request.headers else None
+            call = HookCall(agent, dialect, kind, uid, service, room, user, seen)
             return await self._respond(request, call, body, nonce)
 
     async def _respond(
@@ -258,27 +269,35 @@ class HookSocket:
             yield UNANSWERED
             return
         with call.service.replies.awaited() as reply:
-            call.service.agents.propose(call.subject, reply.address, _encode(fields), call.dialect)
+            call.propose(fields, reply)
             session = event.session_id[:MAX_WORD]
             try:
                 async for _ in self._while_undecided(reply, session, call.room):
                     yield None
             finally:
                 self._release(reply)
-        decision = self._decision(reply)
-        if call.kind == "permission":
-            yield self._prompts.answer(call.dialect, event, decision)
+        if isinstance(reply.content, LookAt):
+            yield look_at(reply.content.paths)
             return
-        self._prompts.judged(call.agent, call.dialect, fields, decision)
+        decision = self._decision(reply)
         if unnamed and decision is not None and decision.allowed:
             self._unnamed.add(call.agent, event)
-        yield self._answer_to(call, session, decision)
+        yield self._conclusion(call, event, fields, decision)
+
+    def _conclusion(
+        self, call: HookCall, event: HookEvent, fields: Fields, decision: Decision | None
+    ) -> HookAnswer:
+        """Return the answer to a call or question that was decided."""
+        if call.kind == "permission":
+            return self._prompts.answer(call.dialect, event, decision)
+        self._prompts.judged(call.agent, call.dialect, fields, decision)
+        return self._answer_to(call, event.session_id[:MAX_WORD], decision)
 
     def _read(self, call: HookCall, body: bytes) -> tuple[HookEvent, bool]:
         """Return the event, and whether it had no id."""
         begun_s = worked()
         event = read_event(call.dialect, call.kind, body)
-        if call.kind == "before" and not event.safetyd_dry_run:
+        if call.kind == "before" and not event.safetyd_dry_run and not call.seen:
             self._calls.asked(call.agent, event)
         unnamed = call.kind == "before" and self._unnamed.name(event)
         call.room.charge(worked() - begun_s)
@@ -342,6 +361,12 @@ async def _ticks(event: anyio.Event, wait_s: float) -> AsyncIterator[None]:
         with anyio.move_on_after(min(ALIVE_S, left)):
             await event.wait()
         yield
+
+
+def _seen(links: bytes) -> dict[str, str]:
+    """Return the target of each path that the hook looked at. They alternate in `links`."""
+    texts = links.decode("utf-8", "replace").split("\0")
+    return dict(zip(texts[::2], texts[1::2], strict=False))
 
 
 def _alive(nonce: str) -> bytes:

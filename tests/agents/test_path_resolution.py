@@ -1,12 +1,13 @@
 """Links are followed to where they lead, and never to where looking could hang."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from safetyd.agents.path_resolution import MAX_CHARS, MAX_LINKS, MAX_LOOKS, Walk, resolved
+from safetyd.agents.path_resolution import MAX_CHARS, MAX_LINKS, MAX_LOOKS, Found, Walk, resolved
 from safetyd.core.text.path_globs import UNFOLLOWED
 from tests.checkout import ROOT
 
@@ -20,6 +21,20 @@ here = sys.argv[1]
 for command in ([], ["mount", "-t", "devpts", "none", here], ["umount", here]):
     subprocess.run(command or ["true"], check=True)
     print(resolved([f"{here}/link"], ""))
+"""
+
+
+# As systemd hides home folders and temporary files from its services.
+HIDING = """
+import os, subprocess
+from safetyd.agents.path_resolution import follow
+os.makedirs("/tmp/systemd-private-x", exist_ok=True)
+for command in (["mount", "-t", "tmpfs", "none", "/home"],
+                ["mount", "--bind", "/tmp/systemd-private-x", "/tmp"]):
+    subprocess.run(command, check=True)
+paths = ["/home/me/app/link", "/tmp/link", "/etc/hostname", "~/x"]
+print(follow(paths, "").hidden, follow(paths, "", None, {}).hidden)
+print(follow(paths, "", None, {"/home/me/app/link": "/etc/shadow", "/tmp/link": "/tmp/link"}))
 """
 
 
@@ -111,7 +126,45 @@ def test_a_mount_is_noticed_when_it_comes_and_when_it_goes(top: Path) -> None:
         check=False,
     )
 
-    assert done.stdout.splitlines() == ["('/nowhere',)", "()", "('/nowhere',)"], done.stderr
+    assert done.stdout.splitlines() == ["('/nowhere',)", "('',)", "('/nowhere',)"], done.stderr
+
+
+def test_what_systemd_hides_is_not_taken_for_missing() -> None:
+    alone = ["unshare", "--user", "--map-root-user", "--mount"]
+
+    done = subprocess.run(
+        [*alone, sys.executable, "-c", HIDING],
+        cwd=HERE,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    first, second = done.stdout.splitlines()
+    seen = "'/home/me/app/link', '/tmp/link'"
+    assert first == f"({seen}) ({seen}, '~/x')", done.stderr
+    assert second == str(Found({"/home/me/app/link": "/etc/shadow"}, ("~/x",)))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_a_folder_that_the_daemon_may_not_enter_is_hidden(top: Path) -> None:
+    (top / "a" / "link").symlink_to("/etc/shadow")
+    (top / "a").chmod(0o700)
+    looking = f"""if True:
+        import os
+        from safetyd.agents.path_resolution import follow
+        os.setuid(65534)
+        print(follow(["{top}/a/link"], "").resolved == ("",), follow(["{top}/to_file"], "").hidden)
+    """
+    for folder in (top, *top.parents[:-1]):
+        if folder.stat().st_uid == os.geteuid() and folder.is_relative_to("/tmp/pytest-of-root"):
+            folder.chmod(0o755)
+
+    done = subprocess.run(
+        [sys.executable, "-c", looking], cwd=HERE, capture_output=True, text=True, check=False
+    )
+
+    assert done.stdout == f"True ('{top}/to_file',)\n", done.stderr
 
 
 def test_looking_has_an_end(top: Path) -> None:

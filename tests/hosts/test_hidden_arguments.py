@@ -7,6 +7,7 @@ import pytest
 from safetyd.hosts.hook_event import HookEvent
 from safetyd.hosts.tool_call import (
     LONG_COMMAND,
+    UNKNOWN_FILE,
     UNKNOWN_FOLDER,
     UNKNOWN_PATCH,
     Fields,
@@ -94,10 +95,83 @@ def test_every_path_is_judged(tool: str, given: dict[str, object]) -> None:
     assert KEY in found
 
 
-@pytest.mark.parametrize("name", ["glob", "pattern"])
-def test_the_folder_of_a_pattern_is_judged(name: str) -> None:
-    assert fields("Grep", **{name: "/home/me/.ssh/*"})["paths"] == ["/home/me/.ssh/"]
-    assert "paths" not in fields("Glob", **{name: "src/**/*.py"})
+def test_the_folder_of_a_pattern_is_judged() -> None:
+    assert fields("Glob", pattern="/home/me/.ssh/*")["paths"] == ["/home/me/.ssh/"]
+    assert "paths" not in fields("Glob", pattern="src/**/*.py")
+    assert "paths" not in fields("Grep", pattern="/api/v1/")
+
+
+@pytest.mark.parametrize(
+    ("given", "paths"),
+    [
+        ({"glob": ".env"}, [".env"]),
+        ({"include_pattern": ".env", "dir_path": "config"}, ["config", "config/.env"]),
+        ({"glob": "*.{py,env*}", "path": "src"}, ["src", "src/*.py", "src/*.env*"]),
+        ({"include": "*.ts,.npmrc"}, ["*.ts", ".npmrc"]),
+        ({"globs": ["!*.lock", "*.py"]}, ["*.py"]),
+        ({"glob": "/home/me/.ssh/*", "path": "src"}, ["src", "/home/me/.ssh/*"]),
+        ({"root": "/home/me/.aws"}, ["/home/me/.aws"]),
+    ],
+)
+def test_a_search_names_the_files_whose_content_it_prints(
+    given: dict[str, object], paths: list[str]
+) -> None:
+    for tool in ("Grep", "grep", "grep_search", "search_file_content"):
+        assert fields(tool, pattern="KEY", **given)["paths"] == paths
+
+
+@pytest.mark.parametrize("tool", ["Read", "view", "Write", "Edit", "NotebookEdit", "read_file"])
+@pytest.mark.parametrize("given", [{"uri": "notes.txt"}, {"uri": f"file://{KEY}"}, {}])
+def test_a_file_tool_without_a_path_that_is_understood_has_an_unknown_type(
+    tool: str, given: dict[str, object]
+) -> None:
+    assert fields(tool, **given)["type"] == UNKNOWN_FILE
+
+
+def test_what_looks_like_a_path_is_judged_under_any_name() -> None:
+    assert fields("Read", file_path="a.txt", uri=f"file://{KEY}", limit=5)["paths"] == [
+        "a.txt",
+        KEY,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "paths"),
+    [
+        ({"path": ".env"}, [".env"]),
+        ({"options": {"files": ["src/a.py", KEY]}}, ["src/a.py", KEY]),
+        ({"resource": f"file://{KEY}"}, [KEY]),
+        ({"sourceFile": "x%20y", "uri": "file:///a%20b"}, ["x%20y", "/a b"]),
+        ({"q": "../secrets"}, ["../secrets"]),
+        ({"url": "https://example.com/etc/x", "path": "/", "repo": "a/b", "n": 5}, []),
+        ({"text": "a note\n/etc/shadow"}, []),
+    ],
+)
+def test_the_paths_in_arguments_of_mcp_tools_are_judged(
+    given: dict[str, object], paths: list[str]
+) -> None:
+    assert fields("mcp__files__read_any", **given).get("paths", []) == paths
+
+
+@pytest.mark.parametrize(
+    ("tool", "reads"),
+    [
+        ("get_file", True),
+        ("listPullRequests", True),
+        ("get_merge_request", True),
+        ("search_and_count", True),
+        ("get_deleted_items", True),
+        ("get_and_delete_all", False),
+        ("getAndDeleteAll", False),
+        ("find_or_create_user", False),
+        ("read_write", False),
+        ("fetch_then_post", False),
+        ("getaway", False),
+        ("update_list", False),
+    ],
+)
+def test_a_tool_reads_only_if_its_name_says_nothing_else(tool: str, reads: bool) -> None:  # noqa: FBT001
+    assert fields(f"mcp__x__{tool}")["type"] == ("mcp_read" if reads else "mcp_call")
 
 
 def test_every_command_is_judged() -> None:

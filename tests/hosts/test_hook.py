@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from safetyd import hook
+from safetyd.hosts import hook_answer
 from tests.hosts.socket_stand_in import HEAD, Answer, answering
 
 CALL: Final = b'{"tool_name": "Bash", "tool_input": {"command": "touch x"}}'
@@ -264,3 +265,7 @@ def test_a_host_that_does_not_read_the_answer_sees_a_failure(path: Path) -> None
         os.close(writing)
         running.communicate(CALL)
     assert running.returncode == 2
+
+
+def test_the_hook_and_the_daemon_agree_on_the_code_of_a_question() -> None:
+    assert hook_answer.LOOK == hook.LOOK

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from itertools import count
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -68,7 +69,8 @@ def test_commands_that_touch_safetyds_own_files_are_never_allowed(
 
     passed = {c: a["reason"] for c, a in answers.items() if a["decision"] != "block"}
     assert passed == {}
-    assert all("the text names" in answer["reason"] for answer in answers.values())
+    said = ("the text names", "belongs to safetyd")
+    assert all(any(why in answer["reason"] for why in said) for answer in answers.values())
     assert not [e for e in events(daemon.data_dir) if isinstance(e, Answered | Granted)]
     assert_verifies(daemon)
 
@@ -114,3 +116,23 @@ def test_safetyds_own_files_are_found_in_long_texts_and_unknown_fields(
     answer = agent.propose("p1", **{"text": "", **written})
 
     assert (answer["decision"], answer["triggered_rules"][-1]) == ("block", "gate.own")
+
+
+def test_an_agent_cannot_contact_the_ports_that_the_daemon_chose(
+    daemon: RunningDaemon, agent: Asker
+) -> None:
+    ports = {urlsplit(url).port for url in (daemon.endpoint.web, daemon.endpoint.bus)}
+    said = [f"http://{host}:{port}/" for host in ("127.1", "0", "localhost") for port in ports]
+
+    answers = {
+        url: [
+            shell(agent, f"curl -s {url}"),
+            agent.propose(f"s{next(_numbers)}", type="web_fetch", target={"url": url}),
+            agent.propose(f"s{next(_numbers)}", type="mcp_read", text=f'x/get {{"url": "{url}"}}'),
+        ]
+        for url in said
+    }
+
+    assert None not in ports
+    passed = [url for url in said for a in answers[url] if "gate.own" not in a["triggered_rules"]]
+    assert passed == []

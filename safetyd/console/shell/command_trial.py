@@ -13,6 +13,7 @@ from safetyd.clock import Clock
 from safetyd.core.action_types import Kinds
 from safetyd.core.engine.evaluation import decided, restricting
 from safetyd.core.events.decision_events import Decided, Proposed
+from safetyd.core.facts.fact_finder import FactFinder
 from safetyd.core.guards.guard_chain import Readers, chain
 from safetyd.core.guards.keys import Ties
 from safetyd.core.messages.proposal import Proposal
@@ -87,9 +88,8 @@ class CommandTrial:
         self._policy = policy
         self._reader = _PartReader(policy, kinds)
         nobody = Ties(lambda _name: False, lambda _name: False)
-        guards = chain(
-            policy, Readers(self._reader, self._reader), Sessions(policy.sessions), nobody
-        )
+        readers = Readers(self._reader, self._reader, FactFinder(self._reader))
+        guards = chain(policy, readers, Sessions(policy.sessions), nobody)
         self._guards = guards.classify, guards.gate
         self._clock = Clock()
 

@@ -168,8 +168,15 @@ class Approvals(RequestIndex, Actor):
         if request.own:
             self._change(request, used=request.asked.id)
         else:
-            approved = Approved(at=event.at, t=event.t, request_id=request.id, waits=event.waits)
-            caused.append(approved)
+            caused.append(
+                Approved(
+                    at=event.at,
+                    t=event.t,
+                    request_id=request.id,
+                    waits=event.waits,
+                    moved=event.moved,
+                )
+            )
         return caused
 
     def _paused(self, event: Paused) -> None:

@@ -25,6 +25,7 @@ from safetyd.core.messages.binding import binding
 from safetyd.core.messages.proposal import Proposal
 from safetyd.core.messages.verdict import ASK, BLOCK, Verdict, strictest
 
+LINKS_MOVED: Final = "approvals.links_moved"
 DENIED_BEFORE: Final = "approvals.denied"  # the same action was denied within the last day
 # The verdict on a permission request, which always needs approval.
 ASKED: Final = Verdict("approvals", ASK, "approvals.asked", "The agent asks for approval")
@@ -213,6 +214,12 @@ def _action(proposed: Proposed, kind: Kind, verdicts: Sequence[Verdict]) -> byte
     if ASKED in verdicts:
         return proposed.digest.encode()
     return binding(proposed.agent, kind.type, proposed.proposal, proposed.resolved)
+
+
+def links_moved(why: str) -> Verdict:
+    """Return the verdict on an approved action whose paths lead elsewhere now."""
+    remedy = "if it is proposed again"
+    return Verdict("approvals", ASK, LINKS_MOVED, why, remedy=remedy)
 
 
 def unlifted(verdicts: Sequence[Verdict], approval: Request) -> tuple[Verdict, ...]:

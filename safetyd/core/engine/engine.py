@@ -16,7 +16,12 @@ from safetyd.core.approvals.grant_hints import worded
 from safetyd.core.approvals.program_memory import remembered
 from safetyd.core.approvals.reachability import Reachability
 from safetyd.core.approvals.request import Request
-from safetyd.core.approvals.resolution import RequestResolution, asked_for, unlifted
+from safetyd.core.approvals.resolution import (
+    RequestResolution,
+    asked_for,
+    links_moved,
+    unlifted,
+)
 from safetyd.core.engine.engine_state import SCHEMA, Checkpoint, EngineState
 from safetyd.core.engine.evaluation import conflict, proposed_again, restricting
 from safetyd.core.engine.evaluation import decided as judged
@@ -173,7 +178,7 @@ class Engine(EngineState):
         return [event]
 
     def _judge(self, proposed: Proposed, ruled: Sequence[Verdict] = (), *, first: bool) -> Decided:
-        kind = self.kind(proposed)
+        kind = self.facts_of(proposed).kind
         if first and proposed.permission:
             ruled = (asked_for(proposed.proposal, kind), *ruled)
         verdicts = (*ruled, *restricting(self._guards, proposed, kind))
@@ -274,6 +279,8 @@ class Engine(EngineState):
         kind = self.kind(asked)
         verdicts = tuple(restricting(self._guards, proposed, kind, again=True))
         verdicts = self._resolution.granted_before(proposed, kind, verdicts, asked.grants)
+        if event.moved:
+            verdicts = (*verdicts, links_moved(event.moved))
         return (
             Released(
                 at=event.at,

@@ -18,6 +18,7 @@ from safetyd.core.decision_cache import DecisionCache
 from safetyd.core.engine.evaluation import proposed_again, restricting
 from safetyd.core.events.decision_events import Decided, Proposed
 from safetyd.core.events.event import Moment
+from safetyd.core.facts.fact_finder import FactFinder, ProposalFacts
 from safetyd.core.guards.guard_chain import Readers, chain
 from safetyd.core.guards.keys import KeysGuard, Ties
 from safetyd.core.guards.stop import StopGuard
@@ -75,6 +76,21 @@ class EngineState:
         kind = reader.kinds.of(proposal)
         return reader.kind(proposal, kind) if kind.type in ANALYSED else kind
 
+    def facts_of(self, event: Proposed | Decided) -> ProposalFacts:
+        """Return what a proposal touches.
+
+        If that cannot be found, return no facts. Then the guards cannot find them either, and
+        block the proposal.
+        """
+        last = self.facts.last
+        if last is not None and last.proposal is event.proposal:
+            return last
+        kind = self.kind(event)
+        try:
+            return self.facts.of(event, kind)
+        except Exception:  # noqa: BLE001 - whatever it is
+            return ProposalFacts(event.proposal, kind)
+
     def approve_via(self, request: Request) -> tuple[str, ...]:
         """Return the ways that can approve this type. Empty means all."""
         return self.kind(request.asked).approve_via
@@ -94,11 +110,12 @@ class EngineState:
         self.policy = policy
         self.policy_digest = policy.digest()
         self.reader = policy.reader(policy.kinds())
-        self._host_reader = policy.reader(policy.kinds(host=True))
+        self._host_reader = self.reader.with_kinds(policy.kinds(host=True))
+        self.facts = FactFinder(self.reader)
         self.sessions = Sessions(policy.sessions)
         self.guards = chain(
             policy,
-            Readers(self.reader, self._host_reader),
+            Readers(self.reader, self._host_reader, self.facts),
             self.sessions,
             Ties(self._holds_name, self._is_busy),
         )

@@ -79,6 +79,7 @@ def decided(
         verdicts=verdicts,
         first=first,
         resolved=proposed.resolved,
+        changed=proposed.changed,
         host=proposed.host,
     )
 
@@ -94,6 +95,7 @@ def proposed_again(asked: Decided, at: datetime, t: float) -> Proposed:
         keyless=asked.keyless,
         priced_nano=asked.priced_nano,
         resolved=asked.resolved,
+        changed=asked.changed,
         permission=asked.permission,
         host=asked.host,
     )

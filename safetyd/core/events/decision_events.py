@@ -26,6 +26,7 @@ class Proposed(Event, kw_only=True, tag="proposed"):
     keyless: bool = False
     priced_nano: int | None = None  # The price of its tokens, in nano-dollars.
     resolved: tuple[str, ...] = ()  # The resolved paths, if they differ from those proposed.
+    changed: tuple[str, ...] = ()  # Those of the resolved paths that a command writes or deletes.
     permission: bool = False  # True: a permission request, which always needs approval.
     host: str = ""  # The coding agent whose hook proposed it.
 
@@ -89,6 +90,7 @@ class Decided(Event, kw_only=True, omit_defaults=True, tag="decided"):
     # Grants that lifted a verdict. If the action is allowed, each of them is used once.
     grants: tuple[str, ...] = ()
     resolved: tuple[str, ...] = ()  # The resolved paths, if they differ from those proposed.
+    changed: tuple[str, ...] = ()  # Those of the resolved paths that a command writes or deletes.
     host: str = ""  # The coding agent whose hook proposed it.
 
     @property

@@ -30,6 +30,7 @@ class Answered(Event, kw_only=True, omit_defaults=True, tag="answered"):
     delivery: str = ""  # The message that contained the link or code.
     peer: str = ""  # The address and browser that the answer came from.
     once: bool = False  # True: after this denial, the agent may request the action again.
+    moved: str = ""  # Why the action is no longer the one that the operator saw.
 
 
 class Released(Event, kw_only=True, omit_defaults=True, tag="released"):
@@ -191,6 +192,7 @@ class Approved(Event, kw_only=True, tag="approved"):
 
     request_id: str
     waits: bool = False
+    moved: str = ""  # Why the action is no longer the one that the operator saw.
 
 
 class Allowed(Event, kw_only=True, tag="allowed"):

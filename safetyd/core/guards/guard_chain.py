@@ -5,6 +5,7 @@ If verdicts are equally strict, the first gives the reason.
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from safetyd.core.facts.fact_finder import FactFinder
 from safetyd.core.guards.anomaly.anomaly import AnomalyGuard
 from safetyd.core.guards.breaker import BreakerGuard
 from safetyd.core.guards.budget.budget import Budget
@@ -53,10 +54,11 @@ class Chain(NamedTuple):
 
 
 class Readers(NamedTuple):
-    """The parsers of shell commands."""
+    """The parsers of shell commands, which share their results, and the facts that they give."""
 
     usual: CommandReader
     of_hosts: CommandReader
+    facts: FactFinder
 
 
 def chain(policy: "Policy", readers: Readers, sessions: Sessions, ties: Ties) -> Chain:
@@ -72,7 +74,7 @@ def chain(policy: "Policy", readers: Readers, sessions: Sessions, ties: Ties) ->
         pause=PauseGuard(),
         mode=ModeGuard(policy.mode, policy.modes),
         safe_mode=SafeMode(policy.safe_mode, policy.sessions.outcome_timeout_s),
-        classify=Classify(policy.rules, policy.projects, setting, default, of_hosts),
+        classify=Classify(policy.rules, policy.projects, setting, default, of_hosts, readers.facts),
         gate=Gate(
             policy.gate,
             policy.confidence,
@@ -81,6 +83,7 @@ def chain(policy: "Policy", readers: Readers, sessions: Sessions, ties: Ties) ->
             policy.own,
             _commands(policy, setting),
             default_project=default,
+            facts=readers.facts,
             host_rules=Rules(
                 policy.gate,
                 policy.confidence,

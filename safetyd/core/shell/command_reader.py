@@ -1,5 +1,6 @@
 """Analyses the commands that agents propose, and caches the results."""
 
+import copy
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, Literal
@@ -56,6 +57,27 @@ class CheckedProject(msgspec.Struct, frozen=True):
     checks: tuple[str, ...] = ()
 
 
+Key = tuple[str, str | None, str | None]  # the text, folder and project of a command
+
+
+class _Cache:
+    """The results of the last analyses."""
+
+    def __init__(self) -> None:
+        self.readings: dict[Key, Reading] = {}
+        self._letters = 0  # in the commands
+
+    def keep(self, key: Key, reading: "Reading") -> "Reading":
+        """Add a result, and remove the oldest ones if there are too many."""
+        self.readings[key] = reading
+        self._letters += len(key[0])
+        while len(self.readings) > MAX_CACHED or self._letters > MAX_LETTERS:
+            oldest = next(iter(self.readings))
+            del self.readings[oldest]
+            self._letters -= len(oldest[0])
+        return reading
+
+
 class CommandReader:
     """Analyses the commands of proposals, unless `how` is "patterns"."""
 
@@ -81,8 +103,8 @@ class CommandReader:
             self._table = shipped().with_rows(config.programs)
         self._projects = projects
         self._base = projects.get(default, CheckedProject())
-        self._cached: dict[tuple[str, str | None, str | None], Reading] = {}
-        self._letters = 0  # in the cached commands
+        self._cached = _Cache()
+        self._kinds_by_effect: dict[tuple[Kinds, str, Effect], Kind] = {}
 
     def reads(self, kind: Kind, proposal: Proposal) -> bool:
         """Return True if the text of a proposal is a command to analyse."""
@@ -92,16 +114,13 @@ class CommandReader:
 
     def reading(self, proposal: Proposal) -> "Reading":
         key = proposal.text, proposal.cwd, proposal.project
-        known = self._cached.get(key)
-        if known is None:
-            known = self._read(proposal)
-            self._cached[key] = known
-            self._letters += len(proposal.text)
-            while len(self._cached) > MAX_CACHED or self._letters > MAX_LETTERS:
-                oldest = next(iter(self._cached))
-                del self._cached[oldest]
-                self._letters -= len(oldest[0])
-        return known
+        return self._cached.readings.get(key) or self._cached.keep(key, self._read(proposal))
+
+    def with_kinds(self, kinds: Kinds) -> "CommandReader":
+        """Return a reader with other types. Both share their results, which depend on no type."""
+        other = copy.copy(self)
+        other.kinds = kinds
+        return other
 
     def remotes(self, proposal: Proposal) -> tuple[str | None, ...]:
         """Return the remotes to which the command of a proposal pushes.
@@ -140,17 +159,22 @@ class CommandReader:
         if kind.type not in ANALYSED or not self.reads(kind, proposal):
             return kind
         effect = self.reading(proposal).effect
-        kind = self.kinds.named(proposal.type)
+        key = self.kinds, kind.type, effect
+        known = self._kinds_by_effect.get(key)
+        if known is None:
+            known = self._kinds_by_effect[key] = self._with_effect(kind.type, effect)
+        return raised_by(proposal, known)
+
+    def _with_effect(self, type_: str, effect: Effect) -> Kind:
+        kind = self.kinds.named(type_)
         if kind.type == "type":
             if effect is Effect.READ:
-                return raised_by(proposal, kind)
+                return kind
             shell = self.kinds.named("run_shell")
             kind = replace(kind, tier=shell.tier, risk=shell.risk)
         if effect is Effect.READ:
-            kind = replace(kind, tier="auto_allowed", reversibility="read_only", risk="low")
-        else:
-            kind = replace(kind, reversibility=REVERSIBILITY[effect])
-        return raised_by(proposal, kind)
+            return replace(kind, tier="auto_allowed", reversibility="read_only", risk="low")
+        return replace(kind, reversibility=REVERSIBILITY[effect])
 
     def _kind_of_statements(self, proposal: Proposal, kind: Kind) -> Kind:
         if self._table is None or not proposal.text or kind.tier == "prohibited":

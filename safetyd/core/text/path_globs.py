@@ -36,6 +36,7 @@ _MEANING_AMONG: Final = {
 }
 # Paths that must be resolved before matching.
 _UNRESOLVED: Final = r"//|/\x00|\x00\x00|[/\x00]\.\.?[/\x00]|\$|\x00~"
+_wildcards = re.compile(r"[*?\[]").search
 _UPWARDS: Final = re.compile(r"(?:\.\./)+")
 # Characters that end a word of a command, and quotes that a shell removes.
 _WORDS: Final = str.maketrans(dict.fromkeys("\v\f;|&<>()=:,@`{}", " ") | dict.fromkeys("'\"\\"))
@@ -63,6 +64,7 @@ def from_folder(given: str, cwd: str | None) -> str:
     return posixpath.join(cwd, given) if cwd and given[:1] not in {"~", "$"} else given
 
 
+@functools.lru_cache(maxsize=1024)  # every guard and every set of rules needs the same paths
 def place(given: str, root: str, cwd: str | None = None) -> PathTarget:
     """Return where a path of a proposal is.
 
@@ -77,11 +79,17 @@ def place(given: str, root: str, cwd: str | None = None) -> PathTarget:
     return PathTarget(given, path, _local(path, _plain(root)) if root else None)
 
 
+def is_pattern(path: str) -> bool:
+    """Return True if a path may be a file name pattern."""
+    return _wildcards(path) is not None
+
+
 def reached(path: str, root: str) -> PathTarget:
     """Return the target of a link, given as an absolute path."""
     return PathTarget(path, path, _local(path, _plain(root)) if root else None, reached=True)
 
 
+@functools.lru_cache(maxsize=1024)
 def likely(word: str, root: str, cwd: str | None = None) -> tuple[PathTarget, ...]:
     """Return the paths that a word of a command may mean. `..` may lead up to the root."""
     where = place(word, root, cwd)

@@ -37,3 +37,10 @@ def test_new_results_replace_the_oldest_ones(
 
     again = reader.reading(command("ls"))
     assert (again == first, again is first) == (True, False)
+
+
+def test_readers_for_coding_agents_and_others_share_their_results(reader: CommandReader) -> None:
+    of_hosts = reader.with_kinds(Kinds({}, "coding"))
+
+    assert of_hosts.reading(command("cat a.txt")) is reader.reading(command("cat a.txt"))
+    assert of_hosts.kinds.named("run_shell").tier != reader.kinds.named("run_shell").tier

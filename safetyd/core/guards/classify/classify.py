@@ -15,6 +15,8 @@ from safetyd.core.actor import Guard, hearing, on
 from safetyd.core.events.decision_events import Decided, Proposed, SessionClosed
 from safetyd.core.events.event import Moment
 from safetyd.core.events.guard_events import NameForgotten
+from safetyd.core.facts.contacted_addresses import FETCHING
+from safetyd.core.facts.fact_finder import FactFinder, ProposalFacts
 from safetyd.core.guards.classify import rule_verdicts
 from safetyd.core.guards.classify.missing_folder import unplaced_path
 from safetyd.core.guards.classify.rule_sets import (
@@ -47,15 +49,15 @@ class RuleSets:
         every = frozenset.intersection(*(rule_set.plain for rule_set in sets))
         self.plain = every if broken is None else frozenset()
 
-    def well_placed(self, proposed: Proposed, kind: Kind) -> bool:
+    def well_placed(self, proposed: Proposed, facts: ProposalFacts) -> bool:
         """Return whether no path needs approval in any rule set."""
         placed = unplaced_path(proposed.proposal, self._root) is None
-        return placed and all(rule_set.well_placed(proposed, kind) for rule_set in self._sets)
+        return placed and all(rule_set.well_placed(proposed, facts) for rule_set in self._sets)
 
     def judge(
         self,
         proposed: Proposed,
-        kind: Kind,
+        facts: ProposalFacts,
         memory_used: float,
         lifted: AbstractSet[str] = NONE,
         unclear: Sequence[Verdict] = (),
@@ -64,7 +66,7 @@ class RuleSets:
 
         `unclear` are the verdicts on a proposal that lacks what the sets need to judge it.
         """
-        each = (rule_set.judge(proposed, kind, memory_used, lifted) for rule_set in self._sets)
+        each = (rule_set.judge(proposed, facts, memory_used, lifted) for rule_set in self._sets)
         found = [*unclear, *(verdict for verdicts in each for verdict in verdicts), *self._broken]
         if (path := unplaced_path(proposed.proposal, self._root)) is not None:
             found.append(rule_verdicts.no_folder(path, proposed.proposal.cwd))
@@ -126,7 +128,9 @@ class Classify(Guard):
         setting: Setting,
         default_project: str = "",
         of_hosts: Setting | None = None,
+        facts: FactFinder | None = None,
     ) -> None:
+        self._facts = facts or FactFinder(setting.reader)
         self._kinds = setting.kinds
         self._known = frozenset(projects)
         self._usual = _Benches(rules, projects, setting, default_project)
@@ -149,17 +153,21 @@ class Classify(Guard):
         usual = not kind.raised and kind.tier == "auto_allowed"
         plain = kind.type in rule_sets.plain and usual and not unclear
         placed = proposal.paths or (proposal.text and kind.commands)
+        placed = placed or proposed.resolved or kind.type in FETCHING
         placed = placed or may_patch(proposal, edits=kind.edits)
-        if plain and (not placed or rule_sets.well_placed(proposed, kind)):
+        if plain and not placed:
+            return ALLOWED
+        facts = self._facts.of(proposed, kind)
+        if plain and rule_sets.well_placed(proposed, facts):
             return ALLOWED
         memory_used = self._memory_used(proposed)
-        return rule_sets.judge(proposed, kind, memory_used, unclear=unclear)
+        return rule_sets.judge(proposed, facts, memory_used, unclear=unclear)
 
     def check_without(self, proposed: Proposed, kind: Kind, lifted: AbstractSet[str]) -> Verdict:
         """Return the verdict without the `lifted` rules."""
         memory_used = self._memory_used(proposed)
-        unclear = self._unclear(proposed, kind)
-        return self._rule_sets(proposed).judge(proposed, kind, memory_used, lifted, unclear)
+        unclear, facts = self._unclear(proposed, kind), self._facts.of(proposed, kind)
+        return self._rule_sets(proposed).judge(proposed, facts, memory_used, lifted, unclear)
 
     def now(self, decided: Decided, moment: Moment) -> str:  # noqa: ARG002
         kind = self._kinds.named(decided.type)

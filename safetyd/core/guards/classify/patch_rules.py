@@ -3,31 +3,36 @@
 from collections.abc import Iterable, Iterator
 
 from safetyd.core.action_types import Kind
+from safetyd.core.facts.fact_finder import ProposalFacts
 from safetyd.core.guards.classify import rule_verdicts
+from safetyd.core.guards.classify.free_places import is_free
 from safetyd.core.messages.proposal import Proposal
 from safetyd.core.messages.verdict import Verdict
 from safetyd.core.text.patches import NO_PATCH, Patch, PatchedFile
 from safetyd.core.text.path_globs import Globs, PathTarget, likely, place
-from safetyd.core.text.proposal_patches import patch_of, says_executable
+from safetyd.core.text.proposal_patches import says_executable
 
 
 class PatchRules:
     """Judge patches by the path lists and the root of a rule set."""
 
-    def __init__(self, sensitive: Globs, protected: Globs, either: Globs, root: str) -> None:
+    def __init__(
+        self, sensitive: Globs, protected: Globs, either: Globs, root: str, *, free: bool
+    ) -> None:
+        self._free = free  # temporary files may be outside the project
         self._sensitive = sensitive
         self._protected = protected
         self._either = either
         self._root = root
 
-    def places(self, proposal: Proposal, kind: Kind) -> Iterator[PathTarget]:
+    def places(self, facts: ProposalFacts) -> Iterator[PathTarget]:
         """Yield the likely locations of the patched files."""
-        for file in patch_of(proposal, edits=kind.edits).files:
-            yield place(file.path, self._root, proposal.cwd)
+        for file in facts.patch.files:
+            yield place(file.path, self._root, facts.proposal.cwd)
 
-    def judge(self, proposal: Proposal, kind: Kind) -> Iterable[Verdict]:
+    def judge(self, facts: ProposalFacts) -> Iterable[Verdict]:
         """Return all verdicts on the patch."""
-        patch = patch_of(proposal, edits=kind.edits)
+        proposal, kind, patch = facts.proposal, facts.kind, facts.patch
         unremarkable = patch is NO_PATCH and proposal.context is None
         return () if unremarkable else self._judged(proposal, kind, patch)
 
@@ -65,11 +70,14 @@ class PatchRules:
         for way in file.readings:
             yield from likely(way, self._root, start)
 
+    def _is_away(self, where: PathTarget) -> bool:
+        return where.local is None and not (self._free and is_free(where, changes=True))
+
     def _misplaced(
         self, file: PatchedFile, places: list[PathTarget], kind: Kind
     ) -> Iterator[Verdict]:
         named = rule_verdicts.in_patch(file)
-        if self._root and any(where.local is None for where in places):
+        if self._root and any(map(self._is_away, places)):
             yield rule_verdicts.outside(named, self._root)
         if glob := _found(self._sensitive, places):
             yield rule_verdicts.sensitive(named, glob)

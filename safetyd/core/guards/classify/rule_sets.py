@@ -17,19 +17,26 @@ from msgspec.structs import replace
 
 from safetyd.core.action_types import Kind
 from safetyd.core.events.decision_events import Proposed
+from safetyd.core.facts.fact_finder import ProposalFacts
 from safetyd.core.guards.classify import rule_verdicts
+from safetyd.core.guards.classify.free_places import is_free, is_stream, is_temporary
 from safetyd.core.guards.classify.patch_rules import PatchRules
 from safetyd.core.guards.rule_layers import Layer, Setting, prohibited
 from safetyd.core.guards.rules import ProjectRules, RuleCase, RuleLists, RulesConfig
 from safetyd.core.messages.proposal import Proposal
 from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict, all_of, strictest
+from safetyd.core.shell.command_reader import READ
+from safetyd.core.shell.places import DISK, HOME, OUTSIDE, SYSTEM, TEMPORARY, Project, project_of
+from safetyd.core.shell.places import place as command_place
 from safetyd.core.shell.reading import HOLE, Access
+from safetyd.core.text.patches import NO_PATCH
 from safetyd.core.text.path_globs import (
     EXCEPT,
     UNFOLLOWED,
     Globs,
     PathTarget,
     from_folder,
+    is_pattern,
     likely,
     path_words,
     place,
@@ -38,6 +45,7 @@ from safetyd.core.text.path_globs import (
 
 NONE: Final[AbstractSet[str]] = frozenset()
 MEMORY: Final = "memory_"
+_AWAY: Final = frozenset({OUTSIDE, SYSTEM, HOME, DISK})
 # Active sessions of one agent whose memory operations are counted.
 MAX_SESSIONS: Final = 65
 MAX_REMEMBERED: Final = 256  # cached verdicts on unknown types
@@ -57,7 +65,9 @@ class RuleSet:
         self._protected = _globs(config.protected_paths)
         either = (*config.sensitive_paths, *config.protected_paths)
         self._either = _globs(tuple(g for g in either if not g.startswith(EXCEPT)))
-        self._patches = PatchRules(self._sensitive, self._protected, self._either, root)
+        self._patches = PatchRules(
+            self._sensitive, self._protected, self._either, root, free=setting.coding
+        )
         self._unknown: dict[str, Verdict] = {}
         self.plain = frozenset(_plain(setting.kinds.known, layers))
 
@@ -66,31 +76,40 @@ class RuleSet:
         layers = (Layer(rules, self._setting), *self._layers)
         return RuleSet(_over(self._config, rules), layers, self._setting, root)
 
-    def well_placed(self, proposed: Proposed, kind: Kind) -> bool:
+    def well_placed(self, proposed: Proposed, facts: ProposalFacts) -> bool:
         """Return whether no path needs approval. Paths in the text of a command are included."""
-        proposal = proposed.proposal
-        if any(self._patches.judge(proposal, kind)):
+        proposal, kind = proposed.proposal, facts.kind
+        plain = facts.patch is NO_PATCH and proposal.context is None
+        if not plain and any(self._patches.judge(facts)):
             return False
-        named = [where for where, _ in self._said(proposal, kind)]
-        said, patterns = [where.path for where in named], any(where.pattern for where in named)
         given = [from_folder(path, proposal.cwd) for path in proposal.paths]
-        paths = (*given, *proposed.resolved, *said)
-        if not self._root and not patterns and self._either.miss(paths):
+        given += facts.fetched
+        changes_there = bool(proposal.cwd) and not kind.read_only
+        paths, sure = given, not (self._root or proposed.changed or changes_there)
+        if proposal.text and kind.commands:
+            named = [where for where, _ in self._said(facts)]
+            paths = [*given, *(where.path for where in named)]
+            sure = sure and not any(where.pattern for where in named)
+        if proposed.resolved:
+            paths = [*paths, *proposed.resolved]
+        sure = sure and not (kind.read_only and any(map(is_pattern, given)))
+        if sure and self._either.miss(paths):
             return True
-        return not any(self._misplaced(proposed, kind))
+        return not any(self._misplaced(proposed, facts))
 
     def judge(
-        self, proposed: Proposed, kind: Kind, memory_used: float, lifted: AbstractSet[str]
+        self, proposed: Proposed, facts: ProposalFacts, memory_used: float, lifted: AbstractSet[str]
     ) -> Iterator[Verdict]:
         """Yield all verdicts, those of rules first. `lifted` rules are skipped."""
+        kind = facts.kind
         if kind.raised or kind.type not in self.plain or not _passes(kind):
-            patched = self._patches.places(proposed.proposal, kind)
-            places = (*self._places(proposed), *patched)
+            patched = self._patches.places(facts)
+            places = (*self._places(proposed, facts), *patched)
             verdict = self._ruled(RuleCase(proposed, kind, places, self._setting.reader), lifted)
             if verdict is not ALLOWED:
                 yield verdict
-        yield from self._misplaced(proposed, kind)
-        yield from self._patches.judge(proposed.proposal, kind)
+        yield from self._misplaced(proposed, facts)
+        yield from self._patches.judge(facts)
         cap = self._config.memory_per_session
         if kind.type.startswith(MEMORY) and memory_used >= cap:
             yield rule_verdicts.memory_cap(proposed.agent, memory_used, cap, MAX_SESSIONS)
@@ -149,10 +168,12 @@ class RuleSet:
         return verdict
 
     def _deletes_at_home(self, case: RuleCase) -> bool:
-        """Return whether a coding agent deletes only files below the project root."""
+        """Return whether a coding agent deletes only files of the project, or temporary ones."""
         if not self._setting.coding or case.kind.type != "delete_file" or case.kind.raised:
             return False
-        return bool(case.places) and all(p.local not in {None, "."} for p in case.places)
+        return bool(case.places) and all(
+            p.local not in {None, "."} or is_temporary(p) for p in case.places
+        )
 
     def _may_speak(self, case: RuleCase) -> bool:
         config = self._config
@@ -161,28 +182,84 @@ class RuleSet:
         target = case.proposal.target
         return target is not None and target.name in config.known_contacts
 
-    def _places(self, proposed: Proposed) -> tuple[PathTarget, ...]:
-        root, proposal = self._root, proposed.proposal
-        given = [place(path, root, proposal.cwd) for path in proposal.paths]
+    def _left(self, where: PathTarget, proposal: Proposal, *, changes: bool) -> str:
+        """Return the root of the project that a path is outside of, or an empty string.
+
+        Without a configured root, the folder of the proposal counts as the project for changes.
+        """
+        if where.local is not None:
+            return ""
+        root = self._root
+        if not root and changes and proposal.cwd and not where.opaque:
+            project = project_of("", proposal.cwd)
+            away = command_place(where.path, project.cwd, project).kind in _AWAY
+            root = project.root if away else ""
+        if not root or is_stream(where.path):
+            return ""
+        return "" if self._setting.coding and is_free(where, changes=changes) else root
+
+    def _places(self, proposed: Proposed, facts: ProposalFacts) -> tuple[PathTarget, ...]:
+        root, proposal, kind = self._root, proposed.proposal, facts.kind
+        given = [place(path, root, proposal.cwd) for path in (*proposal.paths, *facts.fetched)]
+        if kind.read_only:  # a search names its files by patterns
+            given = [replace(p, pattern=True) if is_pattern(p.given) else p for p in given]
+        if kind.type in READ:  # `_reached` judges them by what the command does there
+            return tuple(given)
         return (*given, *(reached(path, root) for path in proposed.resolved if path))
 
-    def _misplaced(self, proposed: Proposed, kind: Kind) -> Iterator[Verdict]:
+    def _misplaced(self, proposed: Proposed, facts: ProposalFacts) -> Iterator[Verdict]:
+        kind = facts.kind
         if UNFOLLOWED in proposed.resolved:
-            patched = sum(1 for _ in self._patches.places(proposed.proposal, kind))
-            yield rule_verdicts.unfollowed(len(proposed.proposal.paths) + patched)
-        for where in self._places(proposed):
-            if self._root and where.local is None:
+            yield rule_verdicts.unfollowed()
+        changes = not kind.read_only
+        for where in self._places(proposed, facts):
+            if root := self._left(where, proposed.proposal, changes=changes):
                 named = rule_verdicts.in_paths(where)
-                yield rule_verdicts.outside(named, self._root, surely=not where.opaque)
+                yield rule_verdicts.outside(named, root, surely=not where.opaque)
             if glob := self._sensitive.find(where):
                 yield rule_verdicts.sensitive(rule_verdicts.in_paths(where), glob)
-            elif not kind.read_only and (glob := self._protected.find(where)):
+            elif changes and (glob := self._protected.find(where)):
                 yield rule_verdicts.protected(rule_verdicts.in_paths(where), glob)
-        yield from self._named(proposed.proposal, kind)
+        if kind.type in READ:
+            yield from self._reached(proposed)
+        yield from self._named(facts)
 
-    def _named(self, proposal: Proposal, kind: Kind) -> Iterator[Verdict]:
+    def _reached(self, proposed: Proposed) -> Iterator[Verdict]:
+        """Yield verdicts on the targets of links in a command, by the rules for commands."""
+        project = project_of(self._root, proposed.proposal.cwd or "")
+        for path in filter(None, proposed.resolved):
+            where, changes = reached(path, self._root), path in proposed.changed
+            named = rule_verdicts.in_paths(where)
+            root = project.root if changes else self._root
+            if root and self._is_away(path, project, changes=changes):
+                yield rule_verdicts.outside(named, root)
+            if glob := self._sensitive.find(where):
+                yield rule_verdicts.sensitive(named, glob)
+            elif changes and (glob := self._protected.find(where)):
+                yield rule_verdicts.protected(named, glob)
+
+    def _is_away(self, path: str, project: Project, *, changes: bool) -> bool:
+        """Return whether a path of a command is outside its project, and not free for all tools."""
+        kind, where = command_place(path, None, project).kind, place(path, self._root)
+        if kind not in _AWAY and kind != TEMPORARY:
+            return False
+        return not (self._setting.coding and is_free(where, changes=changes))
+
+    def _read_outside(self, facts: ProposalFacts) -> Iterator[Verdict]:
+        """Yield verdicts on what a command reads outside the project. The gate judges changes."""
+        project = project_of(self._root, facts.proposal.cwd or "")
+        for touch in facts.touches:
+            if touch.access is not Access.READ or place(touch.path, self._root).local is not None:
+                continue
+            if self._is_away(touch.path, project, changes=False):
+                named = rule_verdicts.in_text(_seen(touch.given or touch.path))
+                yield rule_verdicts.outside(named, self._root)
+
+    def _named(self, facts: ProposalFacts) -> Iterator[Verdict]:
         """Yield verdicts on the paths that a command names."""
-        said = self._said(proposal, kind)
+        said, kind = self._said(facts), facts.kind
+        if self._root and kind.type in READ:
+            yield from self._read_outside(facts)
         if not said or (
             not self._root
             and not any(where.pattern for where, _ in said)
@@ -197,19 +274,18 @@ class RuleSet:
             elif changes and (glob := self._protected.find(where)):
                 yield rule_verdicts.protected(named, glob)
 
-    def _said(self, proposal: Proposal, kind: Kind) -> list[tuple[PathTarget, bool]]:
+    def _said(self, facts: ProposalFacts) -> list[tuple[PathTarget, bool]]:
         """Return the paths that the text of a command names, and whether it may change them."""
+        proposal, kind = facts.proposal, facts.kind
         if not proposal.text or not kind.commands:
             return []
-        reader = self._setting.reader
-        if reader.reads(kind, proposal):
-            touches = [t for f in reader.reading(proposal).findings for t in f.touches]
+        if facts.findings is not None:
             return [
                 (
                     replace(where, given=_seen(t.given or t.path), pattern=t.pattern),
                     t.access is not Access.READ,
                 )
-                for t in dict.fromkeys(touches)
+                for t in facts.touches
                 for where in likely(t.path.replace(HOLE, "$"), self._root)
             ]
         words = dict.fromkeys(path_words(proposal.text))

@@ -65,9 +65,9 @@ def protected(path: NamedPath, glob: str) -> Verdict:
     return _asks("classify.protected_path", reason, path.remedy)
 
 
-def unfollowed(count: int) -> Verdict:
-    reason = f"Not all of the {count} paths could be resolved"
-    return _asks("classify.unfollowed_paths", reason, "with fewer or shorter paths")
+def unfollowed() -> Verdict:
+    reason = "Some of the paths could not be followed: they are hidden from safetyd, or too many"
+    return _asks("classify.unfollowed_paths", reason, "with fewer paths, or where safetyd can look")
 
 
 def no_folder(path: str, cwd: str | None) -> Verdict:

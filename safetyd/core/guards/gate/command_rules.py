@@ -48,12 +48,15 @@ class CommandRules:
         layers = (Layer(rules, self._setting), *self._layers)
         return CommandRules(self.reader, self._setting, layers, self._hosts)
 
-    def judge(self, proposed: Proposed, lifted: AbstractSet[str] = NONE) -> list[Verdict]:
+    def judge(
+        self,
+        proposed: Proposed,
+        findings: Sequence[Finding],
+        lifted: AbstractSet[str] = NONE,
+    ) -> list[Verdict]:
         """Return the verdicts of the operator's rules, and one verdict on the other findings."""
-        reading = self.reader.reading(proposed.proposal)
         ruled: list[Verdict] = []
         left: list[Finding] = []
-        findings: Sequence[Finding] = reading.findings
         if self._hosts is not None:
             ruled += self._hosts.open_input(proposed.host, findings, lifted)
             findings = self._hosts.stricter(findings)

@@ -17,6 +17,7 @@ from safetyd.core.actor import Guard, hearing, on
 from safetyd.core.events.decision_events import Decided, Proposed, Reported, SessionClosed
 from safetyd.core.events.event import Moment
 from safetyd.core.events.guard_events import Forgotten, NameForgotten
+from safetyd.core.facts.fact_finder import FactFinder
 from safetyd.core.guards.gate.command_rules import CommandRules
 from safetyd.core.guards.gate.gate_config import ConfidenceConfig, GateConfig
 from safetyd.core.guards.gate.gate_rules import NONE, Joint, Rules
@@ -48,10 +49,12 @@ class Gate(Guard):
         *,
         default_project: str = "",
         host_rules: Rules | None = None,
+        facts: FactFinder | None = None,
     ) -> None:
         named = {name: project.root for name, project in projects.items()}
         roots = ByProject(named, "", default_project)
-        self._own = OwnResources(own, roots, commands.reader if commands else None)
+        self._facts = facts or FactFinder(commands.reader if commands else None)
+        self._own = OwnResources(own, roots)
         rules = Rules(config, confidence, profile, commands)
         self._usual = _Bindings(rules, projects, default_project)
         self._of_hosts = (
@@ -112,11 +115,12 @@ class Gate(Guard):
     ) -> Verdict:
         proposal = proposed.proposal
         rules = self._binding(proposed)
-        own = self._own.judge(proposed, kind, lifted)
+        facts = self._facts.of(proposed, kind)
+        own = self._own.judge(proposed, facts, lifted)
         if own.decision is BLOCK:
             secret = rules.takes_secret(kind.type, proposal.target)
             return msgspec.structs.replace(own, masks_text=secret)
-        verdict = rules.judge(proposed, kind, visits, lifted)
+        verdict = rules.judge(proposed, facts, visits, lifted)
         if own is ALLOWED or verdict is ALLOWED:
             return own if verdict is ALLOWED else verdict
         return merged((own, verdict))

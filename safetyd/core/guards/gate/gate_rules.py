@@ -9,6 +9,7 @@ import msgspec
 
 from safetyd.core.action_types import GUI, Kind
 from safetyd.core.events.decision_events import Decided, Proposed
+from safetyd.core.facts.fact_finder import ProposalFacts
 from safetyd.core.guards.gate import default_patterns
 from safetyd.core.guards.gate.button_patterns import BUTTONS, CLICKS
 from safetyd.core.guards.gate.command_rules import CommandRules
@@ -29,7 +30,7 @@ from safetyd.core.guards.gate.steps import (
 from safetyd.core.guards.projects import ProjectSettings, over
 from safetyd.core.messages.proposal import Proposal, Target
 from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict, strictest, together
-from safetyd.core.shell.reading import Effect
+from safetyd.core.shell.reading import Effect, Finding
 from safetyd.core.text.folding import forms, prepare
 from safetyd.core.text.patterns import AnyPattern, PatternSet, Sieve, named
 
@@ -101,23 +102,27 @@ class Rules:
         return Rules(config, confidence, self._profile, commands)
 
     def judge(
-        self, proposed: Proposed, kind: Kind, visits: int, lifted: AbstractSet[str] = NONE
+        self,
+        proposed: Proposed,
+        facts: ProposalFacts,
+        visits: int,
+        lifted: AbstractSet[str] = NONE,
     ) -> Verdict:
         """Judge a proposal. `visits` is the number of visits to its state, or 0 if not counted.
 
         `lifted` rules of the blocklist and of commands are skipped.
         """
-        proposal = proposed.proposal
+        proposal, kind = proposed.proposal, facts.kind
         said = words(proposal)
         commands = self._commands
         read: list[Verdict] | None = None
         # If the field is for a secret, no reason may quote the text.
         secrets = self._secrets(kind.type, proposal.target)
-        if commands is not None and not secrets and commands.reader.reads(kind, proposal):
-            read = commands.judge(proposed, lifted)
-        if not read and self._unremarkable(proposal, kind, visits, said, read=read is not None):
+        if commands is not None and not secrets and facts.findings is not None:
+            read = commands.judge(proposed, facts.findings, lifted)
+        if not read and self._unremarkable(facts, visits, said, read=read is not None):
             return ALLOWED
-        found = self._blocklisted(proposal, kind, said, read=read is not None)
+        found = self._blocklisted(facts, said, read=read is not None)
         found = [v for v in found if v.rule not in lifted] + (read or [])
         if not found or strictest(found).decision is not Severity.BLOCK:
             found += self._looped(visits)
@@ -126,14 +131,15 @@ class Rules:
             for expectation in self._expectations:
                 found += expectation.missed(proposal, kind)
             found += self._unsure(proposal, kind)
-            found += credential_services(proposal, kind)
+            found += credential_services(facts)
             found += deceptive(proposal, said)
         return together(found, masks_text=bool(secrets)) if found else ALLOWED
 
     def _unremarkable(
-        self, proposal: Proposal, kind: Kind, visits: int, said: Sequence[str], *, read: bool
+        self, facts: ProposalFacts, visits: int, said: Sequence[str], *, read: bool
     ) -> bool:
         """Return whether no step can match (fast path for most proposals)."""
+        proposal, kind = facts.proposal, facts.kind
         sieve = self._own_sieve if read and not proposal.target and self._coding else self._sieve
         return (
             visits < self._config.loop_threshold
@@ -141,7 +147,7 @@ class Rules:
             and (kind.type not in CLICKS or not _BUTTONS.found(said))
             and not self._expectations
             and not self._unsure(proposal, kind)
-            and not credential_services(proposal, kind)
+            and not (facts.addresses and credential_services(facts))
             and all(map(str.isascii, said))
             and sieve.passes(said)
         )
@@ -168,10 +174,11 @@ class Rules:
         return self._confidence.medium if kind.risk == "medium" else self._confidence.high
 
     def _blocklisted(
-        self, proposal: Proposal, kind: Kind, said: Sequence[str], *, read: bool
+        self, facts: ProposalFacts, said: Sequence[str], *, read: bool
     ) -> list[Verdict]:
+        proposal, kind = facts.proposal, facts.kind
         if read:
-            return self._blocklisted_in_command(proposal)
+            return self._blocklisted_in_command(proposal, facts.findings or ())
         # Typed text may be a secret.
         found = self._blocklist.found(said, secret=kind.type == "type")
         if not found:
@@ -180,13 +187,14 @@ class Rules:
         counting = bare | self._elsewhere
         return [verdict for verdict in found if verdict.rule in counting]
 
-    def _blocklisted_in_command(self, proposal: Proposal) -> list[Verdict]:
+    def _blocklisted_in_command(
+        self, proposal: Proposal, findings: Sequence[Finding]
+    ) -> list[Verdict]:
         """Search the acting parts of a command, and all of it for the operator's patterns."""
         found = self._own_blocklist.found(text_words(proposal))
         if proposal.target is not None:
             found += self._blocklist.found(target_words(proposal))
-        if not self._coding and self._commands is not None:
-            findings = self._commands.reader.reading(proposal).findings
+        if not self._coding:
             acting = [
                 _without_compounds(finding.said)
                 for finding in findings
@@ -269,10 +277,14 @@ class Joint:
         self._several = several
 
     def judge(
-        self, proposed: Proposed, kind: Kind, visits: int, lifted: AbstractSet[str] = NONE
+        self,
+        proposed: Proposed,
+        facts: ProposalFacts,
+        visits: int,
+        lifted: AbstractSet[str] = NONE,
     ) -> Verdict:
         """Return the strictest verdict, with the rules that matched in any set."""
-        each = (rules.judge(proposed, kind, visits, lifted) for rules in self._several)
+        each = (rules.judge(proposed, facts, visits, lifted) for rules in self._several)
         found = [verdict for verdict in each if verdict is not ALLOWED]
         return merged(found) if found else ALLOWED
 

@@ -6,7 +6,7 @@ patterns, which can be evaded. Commands of safetyd that only read are allowed.
 
 import functools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final
 
@@ -16,24 +16,24 @@ from msgspec.structs import replace
 
 from safetyd.core.action_types import Kind
 from safetyd.core.events.decision_events import Proposed
+from safetyd.core.facts.fact_finder import ProposalFacts
 from safetyd.core.guards.gate.own_config import ABOVE, OWN, REWORDED, OwnConfig
 from safetyd.core.guards.projects import ByProject
 from safetyd.core.messages.proposal import Observation, Proposal, Target, canonical
 from safetyd.core.messages.verdict import ALLOWED, ASK, BLOCK, Verdict
-from safetyd.core.shell.addresses import is_local
-from safetyd.core.shell.command_reader import CommandReader
+from safetyd.core.shell.command_reader import READ
 from safetyd.core.shell.reading import HOLE, OWN_PROGRAM, Access, Finding, Touch
 from safetyd.core.text.folding import forms
-from safetyd.core.text.path_globs import Globs, from_folder, likely, path_words, place
+from safetyd.core.text.path_globs import Globs, from_folder, is_pattern, likely, path_words, place
 from safetyd.core.text.patterns import PatternConfig, PatternSet
-from safetyd.core.text.proposal_patches import patch_of
 from safetyd.core.text.visible_text import quoted
-from safetyd.core.text.web_addresses import addresses
+from safetyd.core.text.web_addresses import Address, address_of, may_lead_here
 
 NONE: Final[AbstractSet[str]] = frozenset()
 
 # These types read the file or address that their text or target names.
-_FETCHING: Final = frozenset({"read_file", "list_files", "web_fetch"})
+_FETCHING: Final = frozenset({"read_file", "list_files", "web_fetch", "navigate"})
+_ELSEWHERE: Final = "with another file or address"
 _NAME: Final = "safetyd"
 _KEYS: Final = ("operator.nk", "operator.token", "links.json")
 _SEED: Final = ".nk"
@@ -63,7 +63,6 @@ _is_reading = re.compile(
     r"safetyd (?:status|list|show|explain|check|log|doctor|types)(?: +[\w@%+=:,./-]+)* *\Z",
     re.ASCII,
 ).match
-_port = re.compile(r"[^/]*//[^/?#]*:(\d+)(?:[/?#]|\Z)").match
 _is_name = re.compile(r"\W*safetyd(?:\.service)?\W*\Z", re.IGNORECASE).match
 _is_screen = re.compile(r"\W*safetyd\b", re.IGNORECASE).match
 _NO_TARGET: Final = Target()
@@ -74,10 +73,7 @@ _below_home = re.compile(r"/(?:root|(?:home|Users)/[^/]+)/(.+)\Z").match
 class OwnResources:
     """Find resources of safetyd in the text, target and paths of a proposal."""
 
-    def __init__(
-        self, config: OwnConfig, roots: ByProject[str], reader: CommandReader | None = None
-    ) -> None:
-        self._reader = reader
+    def __init__(self, config: OwnConfig, roots: ByProject[str]) -> None:
         self._roots = roots
         named = list(_named(config))
         self._whose = tuple(whose for whose, _ in named)
@@ -88,14 +84,18 @@ class OwnResources:
         self._files = Globs(files, ignore_case=True)
         self._with_settings = Globs((*files, *config.settings), ignore_case=True)
         self._above = frozenset(_above(config.directories))
-        self._ports = frozenset(address.rpartition(":")[2] for address in config.addresses)
+        served = [address_of(address) for address in config.addresses]
+        self._served = frozenset((address.host, address.port) for address in served)
+        self._ports = frozenset(address.port for address in served if address.port)
 
-    def judge(self, proposed: Proposed, kind: Kind, lifted: AbstractSet[str] = NONE) -> Verdict:
+    def judge(
+        self, proposed: Proposed, facts: ProposalFacts, lifted: AbstractSet[str] = NONE
+    ) -> Verdict:
         """Block a proposal that names or touches a resource. A grant can lift only text matches."""
-        proposal = proposed.proposal
-        patched = patch_of(proposal, edits=kind.edits).files
+        proposal, kind = proposed.proposal, facts.kind
+        patched = facts.patch.files
         placed = ALLOWED
-        if proposal.paths or proposal.cwd or patched:
+        if proposal.paths or proposal.cwd or patched or proposed.resolved:
             placed = self._placed(
                 proposed, kind, [way for file in patched for way in file.readings]
             )
@@ -103,16 +103,33 @@ class OwnResources:
             return placed
         if whose := self._in_target(proposal, kind):
             return _names(f"target names {whose}", "with another target")
-        if kind.type in _FETCHING and OWN not in lifted and (whose := self._fetched(proposal)):
-            return _names(f"text or target names {whose}", "with another file or address")
-        if proposal.text and OWN not in lifted and (whose := self._said(proposal, kind)):
-            return _names(f"text names {whose}", REWORDED)
-        return placed
+        if OWN in lifted or not (proposal.text or facts.addresses):
+            return placed
+        return self._contacted(facts) or placed
 
-    def _said(self, proposal: Proposal, kind: Kind) -> str:
+    def _contacted(self, facts: ProposalFacts) -> Verdict | None:
+        """Return a block if the text names a resource, or if the action would contact one."""
+        fetches = facts.addresses and facts.kind.type in _FETCHING
+        if fetches and self._fetches_file(facts.proposal, facts.addresses):
+            return _names("text or target names one of safetyd's files", _ELSEWHERE)
+        if facts.proposal.text and (whose := self._said(facts)):
+            return _names(f"text names {whose}", REWORDED)
+        if any(map(self._is_served, facts.addresses)):
+            named = "text or target" if facts.findings is None else "text"
+            return _names(f"{named} names {_ADDRESS}", _ELSEWHERE)
+        return None
+
+    def _is_served(self, address: Address) -> bool:
+        """Return whether safetyd listens on an address."""
+        if address.port not in self._ports:
+            return False
+        return may_lead_here(address.host) or (address.host, address.port) in self._served
+
+    def _said(self, facts: ProposalFacts) -> str:
         """Return the resource that the text names, if the action does more than read."""
-        if self._reader is not None and self._reader.reads(kind, proposal):
-            return self._in_command(self._reader.reading(proposal).findings)
+        if facts.findings is not None:
+            return self._in_command(facts.findings)
+        proposal, kind = facts.proposal, facts.kind
         text, root, cwd = proposal.text, self._root(proposal), proposal.cwd
         hits = self._patterns.find((text,) if text.isascii() else forms((text,)))
         if not (hits or root or cwd or ".." in text) or not kind.acts or _is_reading(text):
@@ -121,20 +138,11 @@ class OwnResources:
             return self._whose[hits[0]]
         return "one of safetyd's files" if self._winds_to(text, root, cwd) else ""
 
-    def _fetched(self, proposal: Proposal) -> str:
-        """Return the resource that an action reads because its text or target names it."""
-        target, root = proposal.target or _NO_TARGET, self._root(proposal)
-        said = filter(None, (proposal.text, target.label, target.name, target.url))
-        for address in addresses(said):
-            path = address.removeprefix("file://")
-            if self._files.find(place(path, root, proposal.cwd)):
-                return "one of safetyd's files"
-            port = _port(address)
-            if port is not None and port[1] in self._ports and is_local(address):
-                return _ADDRESS
-        hits = self._patterns.find(forms((proposal.text, target.url)))
-        named = (self._whose[hit] for hit in hits)
-        return next((whose for whose in named if whose == _ADDRESS), "")
+    def _fetches_file(self, proposal: Proposal, addresses: Iterable[Address]) -> bool:
+        """Return whether an action reads a file of safetyd that its text or target names."""
+        root = self._root(proposal)
+        paths = (address.text.removeprefix("file://") for address in addresses)
+        return any(self._files.find(place(path, root, proposal.cwd)) for path in paths)
 
     def _in_command(self, findings: Sequence[Finding]) -> str:
         """Return the resource that a command acts on. Printing or mentioning it does not count."""
@@ -183,15 +191,24 @@ class OwnResources:
         paths: tuple[str, ...] = (*proposal.paths, *proposed.resolved, *patched)
         if cwd := proposal.cwd:  # paths in a patch may be relative to it, or to the root
             paths = (*(from_folder(path, cwd) for path in paths), *patched, cwd)
-        if not root and self._with_settings.miss(paths) and self._above.isdisjoint(paths):
+        patterns = kind.read_only and any(map(is_pattern, paths))
+        if (
+            not (root or patterns)
+            and self._with_settings.miss(paths)
+            and self._above.isdisjoint(paths)
+        ):
             return ALLOWED
-        owned = self._files if kind.read_only else self._with_settings
+        # A command changes only some of the files that its links lead to.
+        read = {*proposed.resolved} - {*proposed.changed} if kind.type in READ else ()
         verdict = ALLOWED
         for given in paths:
+            changes = not kind.read_only and given not in read
             where = place(given, root)
-            if owned.find(where):
+            if patterns:
+                where = replace(where, pattern=is_pattern(given))
+            if (self._with_settings if changes else self._files).find(where):
                 return _touches(given)
-            if where.path in self._above and not kind.read_only:
+            if changes and where.path in self._above:
                 verdict = _holds(given)
         return verdict
 

@@ -12,6 +12,7 @@ from typing import Final, Protocol
 
 from safetyd.core.action_types import Kinds
 from safetyd.core.events.decision_events import Proposed
+from safetyd.core.facts.fact_finder import FactFinder
 from safetyd.core.guards.gate import default_patterns
 from safetyd.core.guards.gate.gate_config import ConfidenceConfig, GateConfig
 from safetyd.core.guards.gate.gate_rules import Rules
@@ -76,6 +77,7 @@ class SafetyGate:
         self._rules = _rules(self.config)
         self._kinds = Kinds({}, "strict")
         self._loops = Loops("states")
+        self._facts = FactFinder()
 
     def assess(
         self, action: object, observation: object, trace: Sequence[GateStep] | None = None
@@ -84,7 +86,8 @@ class SafetyGate:
         proposal = _proposal(action, observation)
         visits = self._visit(_state(observation)) if trace is None else _visits(observation, trace)
         proposed = Proposed(at=_NEVER, t=0.0, agent="", proposal=proposal, digest="")
-        verdict = self._rules.judge(proposed, self._kinds.of(proposal), visits)
+        facts = self._facts.of(proposed, self._kinds.of(proposal))
+        verdict = self._rules.judge(proposed, facts, visits)
         return SafetyAssessment(
             decision=SafetyDecision(verdict.decision.value),
             reason=verdict.reason,

@@ -6,18 +6,16 @@ from typing import Final
 import msgspec
 
 from safetyd.core.action_types import GUI, Kind
+from safetyd.core.facts.fact_finder import ProposalFacts
 from safetyd.core.messages.proposal import Observation, Proposal, Target
 from safetyd.core.messages.verdict import Severity, Verdict, together
-from safetyd.core.shell.addresses import is_metadata
 from safetyd.core.text.folding import deception, forms
 from safetyd.core.text.patterns import AnyPattern, PatternSet
 from safetyd.core.text.visible_text import quoted
-from safetyd.core.text.web_addresses import addresses
 
 _NO_TARGET: Final = Target()
 _NO_OBSERVATION: Final = Observation()
 _MOST_DECIMALS: Final = 15
-_FETCHING: Final = frozenset({"web_fetch", "navigate"})
 METADATA: Final = "gate.metadata"
 MAX_QUOTED: Final = 60  # maximum number of quoted characters of the matched text
 
@@ -140,16 +138,14 @@ def deceptive(proposal: Proposal, said: Sequence[str]) -> list[Verdict]:
     return [Verdict("gate", Severity.ASK, "gate.suspicious_unicode", reason, remedy=remedy)]
 
 
-def credential_services(proposal: Proposal, kind: Kind) -> list[Verdict]:
+def credential_services(facts: ProposalFacts) -> list[Verdict]:
     """Return a verdict if an action reads from the metadata service of a cloud."""
-    if kind.type not in _FETCHING:
+    address = next((found for found in facts.addresses if found.is_metadata), None)
+    if address is None:
         return []
-    target = proposal.target or _NO_TARGET
-    said = filter(None, (proposal.text, target.label, target.name, target.url))
-    address = next(filter(is_metadata, addresses(said)), "")
-    if not address:
-        return []
-    reason = f"{quoted(address)} is a metadata service of the cloud, which hands out credentials"
+    reason = (
+        f"{quoted(address.text)} is a metadata service of the cloud, which hands out credentials"
+    )
     return [Verdict("gate", Severity.ASK, METADATA, reason, remedy="with another address")]
 
 

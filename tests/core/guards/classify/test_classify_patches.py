@@ -174,12 +174,6 @@ def test_custom_rules_see_the_files_of_a_patch() -> None:
     assert many.looks("edit_file", text=PLAIN + other).decision is BLOCK
 
 
-def test_more_than_can_be_followed_are_counted_with_the_files_of_a_patch() -> None:
-    verdict = CODING.looks("edit_file", paths=("x",), resolved=("",), text=PLAIN)
-
-    assert (verdict.rule, "2 paths" in verdict.reason) == ("classify.unfollowed_paths", True)
-
-
 def examples(globs: tuple[str, ...]) -> list[str]:
     kept = [glob for glob in globs if not glob.startswith("!")]
     return [glob.replace("**", "x").replace("*", "x") for glob in kept]

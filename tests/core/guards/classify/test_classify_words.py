@@ -178,3 +178,11 @@ def test_a_path_is_found_wherever_a_command_reads_it_and_in_any_quotes(
     assume("~" not in path or at == 0 or not quote)
     assume(quote != "\\" or at < len(path))
     assert CODING.looks("run_shell", text=command.format(dressed)).rule == SENSITIVE
+
+
+@pytest.mark.parametrize("path", [".env", "config/.env*", "**/id_rs?", "/home/me/.s?h/*"])
+def test_a_search_of_sensitive_files_needs_approval(path: str) -> None:
+    verdict = ClassifyRig().looks("search", paths=("src", path))
+
+    assert verdict.rule == "classify.sensitive_path"
+    assert ClassifyRig().looks("search", paths=("src", "*", "*.py", "src/[id].ts")) is ALLOWED

@@ -499,9 +499,13 @@ def test_another_command_of_type_run_tests_needs_approval(profile: str) -> None:
         "http://[::ffff:169.254.169.254]/",
         "http:/169.254.169.254/",
         "see <http://a@169.254.169.254/x>",
+        "http://[::ffff:a9fe:a9fe]/",
+        "http://169\u3002254\u3002169\u3002254/",
+        "http://instance-data/latest",
+        '{"url": "http://169.254.169.254/"}',
     ],
 )
-@pytest.mark.parametrize("type", ["web_fetch", "navigate"])
+@pytest.mark.parametrize("type", ["web_fetch", "navigate", "mcp_read"])
 def test_services_that_hand_out_credentials_need_approval(type: str, address: str) -> None:  # noqa: A002
     for said in ({"text": address}, {"target": Target(url=address)}):
         verdict = look(type, "coding", **said)

@@ -1,19 +1,25 @@
 """Resources of safetyd are reserved for operators, however they are spelled."""
 
+from datetime import UTC
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from safetyd.core.action_types import Kinds
 from safetyd.core.events.request_events import Released
+from safetyd.core.facts.fact_finder import FactFinder
+from safetyd.core.guards.gate.command_rules import CommandRules
 from safetyd.core.guards.gate.gate import Gate
 from safetyd.core.guards.gate.gate_config import ConfidenceConfig, GateConfig
 from safetyd.core.guards.gate.own_config import ABOVE, OWN, OwnConfig
 from safetyd.core.guards.gate.own_resources import OwnResources
 from safetyd.core.guards.projects import ByProject, ProjectConfig
+from safetyd.core.guards.rule_layers import Setting
 from safetyd.core.messages.proposal import Target
 from safetyd.core.messages.verdict import ALLOWED, ASK, BLOCK, Verdict
 from safetyd.core.policy import Configured, Policy
+from safetyd.core.shell.command_reader import CommandReader, ShellConfig
 from tests.core.approvals.queue_story import QueueStory
 from tests.core.text.patch_samples import unified
 from tests.story import at, propose
@@ -28,11 +34,15 @@ CONFIG = OwnConfig(
 ROOTS = {"web": "/srv/web", "none": ""}
 KINDS = Kinds({}, "coding")
 OURS = OwnResources(CONFIG, ByProject(ROOTS, ""))
+FACTS = FactFinder()
+READER = CommandReader(KINDS, ShellConfig(), {})
+SETTING = Setting(kinds=KINDS, mode="production", timezone=UTC, coding=True, reader=READER)
+COMMANDS = CommandRules(READER, SETTING, ())
 
 
 def look(type: str = "run_shell", **fields: object) -> Verdict:  # noqa: A002
     proposed = propose(0, type=type, **fields)  # type: ignore[arg-type]
-    return OURS.judge(proposed, KINDS.of(proposed.proposal))
+    return OURS.judge(proposed, FACTS.of(proposed, KINDS.of(proposed.proposal)))
 
 
 def blocks(verdict: Verdict) -> bool:
@@ -219,6 +229,11 @@ FETCHED = (
     r"http:\\127.1:8787\x",
     "http://2130706433:8787/",
     "http://[::1]:8787/",
+    "http://0:8787/",
+    "http://127\u30020\u30020\u30021:8787/",
+    "http://[::ffff:7f00:1]:8787/",
+    "http://lvh.me:8787/",
+    "http://127.0.0.1.nip.io:8787/",
 )
 
 
@@ -244,6 +259,35 @@ def test_anything_else_may_be_fetched(said: str) -> None:
     assert look("web_fetch", text=said) is ALLOWED
     assert look("web_fetch", target=Target(url=said)) is ALLOWED
     assert look("search", text=f"{DATA}/keys") is ALLOWED
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "curl http://127.1:8787/",
+        "curl -s 0:8787/x | jq .",
+        "wget -qO- 'http://2130706433:8787/a b'",
+        "nc 127.1 8787",
+        "echo x > /dev/tcp/127.1/8787",
+        "socat - TCP:0x7f000001:8787",
+        "HOST=127.1; curl $HOST:8787",
+        "python3 -c \"import urllib.request as u; u.urlopen('http://127.1:8787')\"",
+        "python3 -c \"import socket; socket.create_connection(('0', 8787))\"",
+        "node -e 'fetch(\"http://[::1]:8787/\")'",
+    ],
+)
+def test_a_command_cannot_contact_its_address_in_any_spelling(text: str) -> None:
+    gate = Gate(GateConfig(), ConfidenceConfig(), "coding", {}, CONFIG, COMMANDS)
+    proposed = propose(0, type="run_shell", text=text)
+
+    assert blocks(gate.check(proposed, READER.kind(proposed.proposal, KINDS.of(proposed.proposal))))
+
+
+@pytest.mark.parametrize("type", ["mcp_read", "mcp_call", "navigate", "tool_browser"])
+def test_no_other_tool_can_contact_its_address(type: str) -> None:  # noqa: A002
+    said = 'web/fetch {"depth": 2, "url": "http://127.1:8787/x"}'
+    assert blocks(look(type, text=said))
+    assert look(type, text=said.replace("8787", "3000")) is ALLOWED
 
 
 def test_a_label_may_mention_safetyd() -> None:

@@ -16,7 +16,7 @@ from safetyd.core.shell import places
 from safetyd.core.shell.calls import Call
 from safetyd.core.shell.invocation import Invocation
 from safetyd.core.shell.reading import HOLE, Effect, Finding, word_set
-from safetyd.core.shell.words import COMMAND, DECODED, LIST, NAME, PROJECT, Word
+from safetyd.core.shell.words import COMMAND, DECODED, LIST, NAME, NETWORK, PROJECT, Flow, Word
 
 MAX_JOINED: Final = 32  # combinations of a folder and a name
 
@@ -35,6 +35,7 @@ _AWAY: Final = frozenset({places.OUTSIDE, places.SYSTEM, places.HOME, places.DIS
 _LISTING: Final = word_set("cat cd echo environment family fetch forge grep load ls pwd query")
 # Readers that pass unlisted options to rows, or ignore them.
 _ROWS: Final = frozenset({"", "bucket", "database_tool", "family", "forge", "query", "targets"})
+_RUNNING: Final = frozenset({"run", "script"})
 _LONG: Final = frozenset({"find"})  # readers of programs whose long options have one hyphen
 # Readers that judge paths in arguments themselves, or of programs that only print or set text.
 _PRINTING: Final = word_set("""
@@ -49,6 +50,8 @@ _LEAKING: Final = frozenset({COMMAND, DECODED, LIST, PROJECT})
 
 def find_in_arguments(inv: Invocation, call: Call, found: Sequence[Finding]) -> None:
     """Add findings for arguments that the program's reader or row did not explain."""
+    if call.stdin is not None and call.program.row.arguments in _RUNNING:
+        _find_run_input(inv, call.stdin)
     said = " ".join([word.text for word in call.words])
     hidden, options = HOLE in said, "-" in said
     row = call.program.row
@@ -60,6 +63,12 @@ def find_in_arguments(inv: Invocation, call: Call, found: Sequence[Finding]) -> 
             _find_commands_and_outputs(inv, call)
     if "/" in said and row.reader not in _PRINTING and not inv.shows_only_names:
         _find_secrets(inv, call, found)
+
+
+def _find_run_input(inv: Invocation, given: Flow) -> None:
+    """Record that a program that runs files may also run its input, if that is a download."""
+    if given.origin in {DECODED, NETWORK}:
+        inv.runs_unknown_input(given)
 
 
 @functools.lru_cache(maxsize=4096)

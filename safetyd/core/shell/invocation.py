@@ -177,7 +177,10 @@ class Invocation:
         if self.scope.piped_to is not None or self._trace.way:
             return False
         naming = self.runner.listed("naming")
-        return self.call.name in naming or self.named in naming
+        if self.call.name not in naming and self.named not in naming:
+            return False
+        # `--files0-from=FILE` and the like show names that a file contains.
+        return not any(word.text[:1] == "-" and "from" in word.text for word in self.call.words)
 
     def _read_all(self, words: Sequence[Word]) -> None:
         """Record that a program reads or copies all files of a home folder or the system."""

@@ -108,6 +108,8 @@ def _fits(use: Use, call: Call) -> bool:
 
 def _arguments(inv: Invocation, words: list[Word], effect: Effect, what: str) -> None:
     if what == "text" or not words:
+        if effect is Effect.WORK:
+            _scripts(inv, words)
         return
     if what in {"copy", "move"} and len(words) > 1:
         _transfers(inv, words, what)
@@ -121,6 +123,14 @@ def _arguments(inv: Invocation, words: list[Word], effect: Effect, what: str) ->
             inv.changes(word.text, access, said)
     elif effect.passes or effect is Effect.UNKNOWN:
         inv.reads(*words)
+
+
+def _scripts(inv: Invocation, words: list[Word]) -> None:
+    """Record scripts outside the project, which a program that builds or serves it may run."""
+    for word in words:
+        path = word.text
+        if path[:1] in {"/", "~", "."} and path[path.rfind(".") :] in RUN_BY:
+            load(inv, word, inv.named)
 
 
 def _transfers(inv: Invocation, words: list[Word], what: str) -> None:

@@ -66,6 +66,7 @@ def read_curl(inv: Invocation) -> None:
         _saves_unverified(inv, urls, stored=bool(call.values("-o", "--output")) or call.has("-O"))
     inv.reads(*(_file_of(w) for w in [*data, *call.values(*_SAID)] if "@" in w.text))
     inv.reads(*call.values(*call.program.row.reads))
+    inv.reads(*(w for w in call.values("-b", "--cookie") if "=" not in w.text))  # a file
     _curl_files(inv, urls)
 
 

@@ -155,6 +155,7 @@ def _listed(inv: Invocation, name: str, key: str) -> bool:
 
 def _config(inv: Invocation) -> None:
     call, inv.named = inv.call, "git config"
+    inv.reads(*call.values("-f", "--file"))
     words = call.arguments[1:]
     first = words[0].text if words else ""
     if call.has("-e", "--edit") or first == "edit":

@@ -282,7 +282,9 @@ def _load(inv: Invocation, language: Language, given: Given) -> None:
     for name, value in given.options:
         if value is None:
             continue
-        if name in language.loads and value.text.startswith(("/", "~", ".", HOLE, "data:", "http")):
+        if name in language.loads and value.text.startswith("data:"):
+            inv.runs_unknown(DECODED, "code")
+        elif name in language.loads and value.text.startswith(("/", "~", ".", HOLE, "http")):
             inv.script(value, f"{inv.call.name} {name}")
         elif name in {"-M", "-m"} and language.name == "perl":
             inv.found(Effect.UNKNOWN, "loads a module that is not analysed")

@@ -115,7 +115,8 @@ class Actions(Actor):
             case Outcome() as outcome:
                 action = self.find(event.agent, outcome.id)
             case Unreported(id=id_) if self.find(event.agent, id_):
-                return (Overdue(at=event.at, t=event.t, agent=event.agent, ids=(id_,)),)
+                said = Overdue(at=event.at, t=event.t, agent=event.agent, ids=(id_,), said=True)
+                return (said,)
             case _:
                 return ()
         return () if action is None else (self._known(_settled(event, outcome, action)),)

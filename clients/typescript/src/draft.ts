@@ -154,6 +154,7 @@ export function refused(said: Draft, cause: string, reason: string): Decision {
     agent_message: TO_MODELS[cause] ?? "",
     digest: said.digest,
     claim_required: false,
+    reachable_from: null,
     expires_at: null,
     mode: "",
     policy: "",

@@ -51,6 +51,8 @@ test("an allowed body runs, and its outcome is in the journal", async () => {
   });
   await assert.rejects(failing, RangeError);
   await safety.close();
+  const proposed = daemon.events("decided", "reader").map((event) => event["proposal"]);
+  assert.equal((proposed[0] as Proposal).cwd, process.cwd(), "where a.py is");
   const reported = daemon.events("reported", "reader").map((event) => event["telemetry"]);
   const [first, second] = reported as Record<string, unknown>[];
   assert.deepEqual([first?.["id"], first?.["ok"]], [result, true]);

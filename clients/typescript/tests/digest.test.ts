@@ -36,7 +36,7 @@ test("the typed fields are the fields of the protocol", () => {
     new Set([...propertiesOf(schema)].filter((name) => !names.includes(name)));
   assert.deepEqual(new Set(FIELDS.proposal), without("proposal", "agent"));
   assert.deepEqual(new Set(FIELDS.outcome), without("telemetry_outcome", "type", "id"));
-  const queries = ["request_id", "open", "rollbacks"];
+  const queries = ["request_id", "open", "rollbacks", "withdraw"];
   assert.deepEqual(new Set(FIELDS["permission request"]), without("permission_ask", ...queries));
   assert.deepEqual(new Set(DECISION_FIELDS), propertiesOf("decision"));
 });

@@ -84,7 +84,7 @@ def decision_line(row: Row) -> str:
 def _cells(row: Row) -> tuple[str, ...]:
     if isinstance(row, EventRow):
         return when(row.at), plain(row.agent or "-"), "-", _happened(row), "", ""
-    again = "" if row.first else " again"
+    again = " (dry run)" if row.dry_run else "" if row.first else " again"
     return (
         when(row.at),
         plain(row.agent),

@@ -118,7 +118,10 @@ ENTRIES: Final = (
     ),
     Entry(
         events.Overdue,
-        notice=Notice("OUTCOME_UNKNOWN", "low"),
+        notice=Choice(
+            lambda event: "" if event.said else "missing",
+            {"missing": Notice("OUTCOME_UNKNOWN", "low")},
+        ),
         reason=_unreported,
         facts=lambda event: {"id": event.ids[0], "count": len(event.ids)},
         follows=True,

@@ -278,7 +278,7 @@ class ReportFold:
             )
 
     def _overdue(self, event: Overdue, day: DayNumbers) -> None:
-        day.overdue += len(event.ids)
+        day.overdue += 0 if event.said else len(event.ids)
         self._hour.cost_nano += self._money.overdue(event, day)
 
     def _stopped(self, event: Stopped, day: DayNumbers) -> None:

@@ -183,3 +183,4 @@ class Overdue(Event, kw_only=True, tag="overdue"):
 
     agent: str
     ids: tuple[str, ...]
+    said: bool = False  # the agent reported that there will be none

@@ -41,6 +41,7 @@ class DecisionRow(msgspec.Struct, frozen=True, kw_only=True, tag_field="row", ta
     cause: Cause | UnsetType = UNSET
     request_id: str | UnsetType = UNSET  # The request that the decision opened, joined or used.
     first: bool  # False for a dry run or a repeated id.
+    dry_run: bool | UnsetType = UNSET  # True for a dry run: nothing was counted, nobody was asked.
 
     @property
     def place(self) -> str:

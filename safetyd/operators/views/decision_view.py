@@ -225,6 +225,7 @@ def _decision_row(event: Decided) -> DecisionRow:
         cause=_cause(event, headline.cause),
         request_id=request_id,
         first=event.first,
+        dry_run=proposal.dry_run or UNSET,
     )
 
 

@@ -225,3 +225,18 @@ def test_where_keys_are_needed_check_says_how_to_make_one(start_daemon: StartDae
 
     assert said.returncode == 2
     assert "safetyd agent add code" in said.stdout
+
+
+def test_a_dry_run_is_marked_and_a_check_leaves_no_warning(daemon):
+    daemon.safetyd("check", "looking", "read_file", "--dry-run")
+    daemon.safetyd("check", "looking", "read_file")
+
+    first, second = listed_rows(daemon, "decisions", "--agent", "looking")
+    assert (first[2], second[2:5]) == ("allowed", ["allowed", "(dry", "run)"])
+    assert "OUTCOME_UNKNOWN" not in daemon.safetyd("decisions", "--events", "--json").stdout
+
+
+def listed_rows(daemon: RunningDaemon, *command: str) -> list[list[str]]:
+    """Return the words of each row of a table, the newest first."""
+    _, *lines = daemon.safetyd(*command).stdout.partition("\n\n")[0].splitlines()
+    return sorted((line.split()[1:] for line in lines), key=len)

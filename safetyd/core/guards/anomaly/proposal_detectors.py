@@ -158,8 +158,10 @@ class LoopActionType(Detector, frozen=True, kw_only=True, forbid_unknown_fields=
 
     def found(self, history: ProposalHistory, _t: float) -> FoundCondition:
         looked_at = min(history.acts, self.last)
-        severity = self.most_severe if history.one_action >= looked_at else self.severity
-        message = f"Potential loop detected: same action repeated {looked_at} times"
+        severity, what = self.severity, f"{looked_at} different actions of one type in a row"
+        if history.one_action >= looked_at:
+            severity, what = self.most_severe, f"same action repeated {looked_at} times"
+        message = f"Potential loop detected: {what}"
         usual = f"fewer than {self.last} actions in a row of one type"
         remedy = "after an action of another type"
         return FoundCondition(severity, message, remedy=remedy, usual=usual)

@@ -143,7 +143,7 @@ def test_five_acts_of_one_type_may_be_a_loop() -> None:
         assert watch.clicks(100 * n, label=f"Row {n}") == []
 
     assert watch.clicks(400) == ["loop_action_type"]
-    assert watch.messages == ["Potential loop detected: same action repeated 5 times"]
+    assert watch.messages == ["Potential loop detected: 5 different actions of one type in a row"]
     assert watch.guard.findings[0].severity == "low"
 
 

@@ -22,6 +22,7 @@ Look: !`touch loaded`
 """
 
 
+HARMLESS: Final = SKILL.replace("!`touch loaded`", "around")
 # A file of the project that each host loads. The other files are alike.
 LOADED: Final = {
     "claude-code": ".claude/skills/y/SKILL.md",
@@ -43,12 +44,14 @@ class LoadingSession:
         self._daemon = daemon
         self._file = home.project / LOADED[home.program.host]
         self._by_call = home.program.host == "claude-code"
+        if self._by_call:  # Claude Code calls no skill that it did not find at the start
+            self._put(HARMLESS)
         with home.with_model():
             self._safetyd("protect", home.program.host, "--yes")
             for number in range(2):
                 home.talk(self._unchanged(number))
             if not self._by_call:
-                self._put()
+                self._put(SKILL)
             home.talk(self._arrived())
             home.talk(self._accepted())
 
@@ -62,7 +65,7 @@ class LoadingSession:
         load = self.home.headless.shell("touch loaded")
         if self._by_call:  # the inline command itself would do it
             self.results["first"] = yield self.home.headless.shell("ls")
-            self._put()
+            self._put(SKILL)
             load = ToolCall("Skill", {"skill": "y"})
         self.results["arrived"] = yield load
         self.ran = self.marked
@@ -74,9 +77,9 @@ class LoadingSession:
     def _accepted(self) -> Conversation:
         self.results["accepted"] = yield self.home.headless.shell("touch accepted")
 
-    def _put(self) -> None:
+    def _put(self, text: str) -> None:
         self._file.parent.mkdir(parents=True, exist_ok=True)
-        self._file.write_text(SKILL)
+        self._file.write_text(text)
 
     @property
     def marked(self) -> bool:

@@ -37,7 +37,8 @@ def would_run(path: str, text: str) -> list[str]:
 
 def imports(text: str) -> list[str]:
     """Return the files that a memory file imports. Code is no import."""
-    return list(dict.fromkeys(_IMPORT.findall(_FENCED.sub(" ", text))))
+    found = _IMPORT.findall(_FENCED.sub(" ", text))
+    return list(dict.fromkeys(name.rstrip(".,;:!?") for name in found))
 
 
 def _in_words(text: str) -> list[str]:

@@ -10,6 +10,10 @@ const [FIRST_MS, SILENCE_MS, PATIENCE_MS, MAX_BYTES] = [5_000, 15_000, 600_000, 
 async function send(kind, event, nonce) {
   const headers = { "Safetyd-Agent": AGENT, "Safetyd-Nonce": nonce, Connection: "close" }
   headers["Safetyd-Patience"] = String(PATIENCE_MS / 1000)
+  for (const name of ["HOME", "XDG_CONFIG_HOME", "CLAUDE_CONFIG_DIR"]) {
+    const folder = process.env[name] ?? ""
+    if (/^[ -~]+$/.test(folder)) headers[`Safetyd-${name.replaceAll("_", "-")}`] = folder
+  }
   if (TOKEN_FILE) headers.Authorization = `Bearer ${(await Bun.file(TOKEN_FILE).text()).trim()}`
   const request = { unix: SOCKET, method: "POST", redirect: "manual", headers, body: JSON.stringify(event) }
   return fetch(`http://localhost/hooks/v1/opencode/${kind}`, request)

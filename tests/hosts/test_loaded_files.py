@@ -8,6 +8,7 @@ import pytest
 
 from tests.conftest import RunningDaemon, StartDaemon
 from tests.hosts.hook_process import Ran, bash, hook
+from tests.hosts.user_home import UserHome
 
 pytestmark = pytest.mark.journey
 
@@ -52,7 +53,7 @@ class HostSession:
         self.home = folder / "home"
         self.session = "s1"
         self._daemon = daemon
-        self._agent = agent
+        self.agent = agent
         self._calls = 0
         self.project.mkdir(parents=True)
         self.home.mkdir()
@@ -64,9 +65,9 @@ class HostSession:
             "cwd": str(self.project),
             "tool_name": tool,
             "tool_input": given,
-            "tool_use_id": f"{self._agent}_{self._calls}",
+            "tool_use_id": f"{self.agent}_{self._calls}",
         }
-        return hook(self._daemon.endpoint.hook, event, agent=self._agent, home=self.home)
+        return hook(self._daemon.endpoint.hook, event, agent=self.agent, home=self.home)
 
     def ls(self) -> Ran:
         return self.call("Bash", command="ls")
@@ -78,7 +79,7 @@ class HostSession:
         return path
 
     def pending(self) -> list[str]:
-        listed = json.loads(self._daemon.safetyd("list", "--agent", self._agent, "--json").stdout)
+        listed = json.loads(self._daemon.safetyd("list", "--agent", self.agent, "--json").stdout)
         return [request["id"] for request in listed["requests"]]
 
     def card(self) -> str:
@@ -161,7 +162,7 @@ def test_a_continued_session_loads_its_files_again(at: HostSession, daemon: Runn
     at.put("AGENTS.md", "Be kind.\n", at.project.parent)
     assert at.ls().passes
     event = {"session_id": at.session, "cwd": str(at.project)}
-    hook(daemon.endpoint.hook, event, "--event", "start", agent=at._agent, home=at.home)
+    hook(daemon.endpoint.hook, event, "--event", "start", agent=at.agent, home=at.home)
 
     assert at.ls().refuses
 
@@ -206,3 +207,34 @@ def test_accepted_files_stay_accepted_after_a_restart(
     at.session = "s2"
     assert at.ls().refuses
     assert "-Use tabs. | +Use spaces." in at.card()
+
+
+def test_protect_shows_and_accepts_what_is_loaded_at_that_time(
+    at: HostSession, daemon: RunningDaemon, tmp_path: Path
+) -> None:
+    user = UserHome(daemon, tmp_path / "user")
+    at.home, at.project = user.path, user.project
+    at.put("CLAUDE.md", "Use tabs.\n")
+    skill = at.put(".claude/skills/y/SKILL.md", "Look: !`make look`\n", user.path)
+
+    said = user.safetyd("protect", "claude-code", "--yes").stdout
+    assert "CLAUDE.md: new" in said
+    assert "runs make look" in said
+    assert at.ls().passes
+    assert at.call("Skill", skill="y").passes
+    listed = json.loads(user.safetyd("protect", "--status", "--json").stdout)["loaded"]
+    assert {row["folder"] for row in listed} >= {str(user.project), str(user.path / ".claude")}
+
+    skill.write_text("Look: !`make other`\n")
+    assert at.call("Skill", skill="y").refuses
+    assert "+Look: !`make other`" in at.card()
+
+
+def test_a_card_shows_neither_secrets_of_settings_nor_files_behind_links(at: HostSession) -> None:
+    at.put(".ssh/id_rsa", "hidden-key\n", at.home)
+    at.put(".claude/settings.json", json.dumps({"env": {"TOKEN": "hidden-token"}, "hooks": {}}))
+    (at.project / "CLAUDE.md").symlink_to(at.home / ".ssh" / "id_rsa")
+
+    assert at.ls().refuses
+    assert "CLAUDE.md: new" in at.card()
+    assert "hidden" not in at.card()

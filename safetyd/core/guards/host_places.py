@@ -28,14 +28,20 @@ HOST_LOADED: Final = (
     *("**/.claude/scheduled_tasks.json", "/etc/claude-code/**"),
     # Codex CLI
     *("**/.codex/skills/**", "**/.codex/prompts/**", "**/.codex/agents/**"),
-    *("**/.codex/plugins/**", "**/.codex-plugin/**", "**/.codex/*.config.toml", "/etc/codex/**"),
+    *(
+        "**/.codex/hooks/**",
+        "**/.codex/plugins/**",
+        "**/.codex-plugin/**",
+        "**/.codex/*.config.toml",
+        "/etc/codex/**",
+    ),
     # Gemini CLI
     *("**/.gemini/commands/**", "**/.gemini/skills/**", "**/.gemini/agents/**"),
     *("**/.gemini/extensions/**", "**/.gemini/hooks/**", "**/.gemini/system.md"),
     *("**/.gemini/sandbox*", "**/.gemini/trustedFolders.json", "**/gemini-extension.json"),
     # OpenCode
     *("**/.opencode/agent*/**", "**/.opencode/command*/**", "**/.opencode/mode*/**"),
-    *("**/.opencode/skill*/**", "**/.opencode/package.json"),
+    *("**/.opencode/skill*/**", "**/.opencode/config.json", "**/.opencode/package.json"),
     # Copilot CLI
     *("**/.github/copilot-instructions.md", "**/.github/instructions/**"),
     *("**/.github/agents/**", "**/.github/skills/**", "**/.github/prompts/**"),

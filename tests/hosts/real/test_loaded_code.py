@@ -1,7 +1,6 @@
 """What a host loads is code: it runs without a tool call, so changes of it need approval."""
 
 import re
-from collections.abc import Callable
 from typing import Final
 
 import pytest
@@ -23,39 +22,64 @@ Look: !`touch loaded`
 """
 
 
+HARMLESS: Final = SKILL.replace("!`touch loaded`", "around")
+# A file of the project that each host loads. The other files are alike.
+LOADED: Final = {
+    "claude-code": ".claude/skills/y/SKILL.md",
+    "codex": "AGENTS.md",
+    "gemini": ".gemini/commands/y.toml",
+    "copilot": ".github/copilot-instructions.md",
+    "opencode": ".opencode/command/y.md",
+}
+
+
 class LoadingSession:
-    """What was seen of one program in a project that receives a skill from elsewhere."""
+    """What was seen of one program in a project that receives a file from elsewhere."""
 
     def __init__(self, home: HostHome, daemon: RunningDaemon) -> None:
         self.home = home
         self.results: dict[str, str] = {}  # that the model got, by what was tried
+        self.card = ""
+        self.ran = False  # before the approval
         self._daemon = daemon
-        self._skill = home.project / ".claude" / "skills" / "y" / "SKILL.md"
+        self._file = home.project / LOADED[home.program.host]
+        self._by_call = home.program.host == "claude-code"
+        if self._by_call:  # Claude Code calls no skill that it did not find at the start
+            self._put(HARMLESS)
         with home.with_model():
             self._safetyd("protect", home.program.host, "--yes")
-            home.talk(self._unchanged())
-            self._skill.parent.mkdir(parents=True)
-            self._skill.write_text(SKILL)
+            for number in range(2):
+                home.talk(self._unchanged(number))
+            if not self._by_call:
+                self._put(SKILL)
             home.talk(self._arrived())
             home.talk(self._accepted())
 
-    def _unchanged(self) -> Conversation:
-        for number in range(3):
-            name = f"calm {number}"
-            self.results[name] = yield self.home.headless.shell(f"touch calm-{number}")
-        given: dict[str, object] = {"file_path": str(self._skill), "content": SKILL}
-        self.results["written"] = yield ToolCall("Write", given)
+    def _unchanged(self, number: int) -> Conversation:
+        shell = self.home.headless.shell
+        self.results[f"calm {number}"] = yield shell(f"touch calm-{number}")
+        command = f"mkdir -p {self._file.parent}; echo '!`ls`' > {self._file}"
+        self.results["written"] = yield shell(command)
 
     def _arrived(self) -> Conversation:
-        self.results["arrived"] = yield ToolCall("Skill", {"skill": "y"})
+        load = self.home.headless.shell("touch loaded")
+        if self._by_call:  # the inline command itself would do it
+            self.results["first"] = yield self.home.headless.shell("ls")
+            self._put(SKILL)
+            load = ToolCall("Skill", {"skill": "y"})
+        self.results["arrived"] = yield load
         self.ran = self.marked
         (request,) = REQUEST.findall(self.results["arrived"])[:1]
         self.card = self._safetyd("show", request)
         self._safetyd("approve", request)
-        self.results["approved"] = yield ToolCall("Skill", {"skill": "y"})
+        self.results["approved"] = yield load
 
     def _accepted(self) -> Conversation:
         self.results["accepted"] = yield self.home.headless.shell("touch accepted")
+
+    def _put(self, text: str) -> None:
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        self._file.write_text(text)
 
     @property
     def marked(self) -> bool:
@@ -65,11 +89,7 @@ class LoadingSession:
         return run_safetyd(self.home, self._daemon, *arguments)
 
 
-@pytest.fixture(
-    scope="module",
-    params=[program for program in PROGRAMS if program.host == "claude-code"],
-    ids=lambda program: program.name,
-)
+@pytest.fixture(scope="module", params=PROGRAMS, ids=lambda program: program.name)
 def loading(
     request: pytest.FixtureRequest,
     start_module_daemon: StartDaemon,
@@ -81,19 +101,21 @@ def loading(
 
 
 def test_a_project_whose_files_do_not_change_causes_no_request(loading: LoadingSession) -> None:
-    assert all((loading.home.project / f"calm-{n}").exists() for n in range(3)), loading.results
+    assert (loading.home.project / "calm-0").exists(), loading.results
+    assert (loading.home.project / "calm-1").exists(), loading.results
     assert (loading.home.project / "accepted").exists(), loading.results
 
 
-def test_a_skill_that_the_model_writes_needs_approval(loading: LoadingSession) -> None:
+def test_a_file_that_the_host_would_load_needs_approval_to_be_written(
+    loading: LoadingSession,
+) -> None:
     assert "asked for approval" in loading.results["written"]
 
 
-def test_a_skill_that_arrived_in_another_way_runs_only_once_approved(
-    loading: LoadingSession, record_property: Callable[[str, object], None]
+def test_a_file_that_arrived_in_another_way_is_loaded_only_once_approved(
+    loading: LoadingSession,
 ) -> None:
-    record_property("cell", "yes")
     assert "asked for approval" in loading.results["arrived"]
-    assert "touch loaded" in loading.card
+    assert LOADED[loading.home.program.host].rpartition("/")[2] in loading.card
     assert not loading.ran
     assert loading.marked, loading.results

@@ -154,17 +154,18 @@ def test_an_absurd_report_costs_others_nothing_and_is_struck(start_daemon: Start
         assert anybody.proposes("liar")["cause"] == "paused"
         assert anybody.proposes("claude")["cause"] == "paused"
 
-        shown = daemon.safetyd("budgets").stdout
-        assert "budgets strike ID" in shown
-        assert daemon.safetyd("budgets", "strike", "0", "--reason", "a drill").returncode != 0
-        for row in query(daemon, "budgets")["large_reports"]:
-            assert row["id"] in shown
-            struck = daemon.safetyd("budgets", "strike", row["id"], "--reason", "a drill")
-            assert f"safetyd unpause {row['agent']}" in struck.stdout, struck.stderr
-        assert daemon.safetyd("unpause", "liar").returncode == 0
+    shown = daemon.safetyd("budgets").stdout
+    assert "budgets strike ID" in shown
+    assert daemon.safetyd("budgets", "strike", "0", "--reason", "a drill").returncode != 0
+    for row in query(daemon, "budgets")["large_reports"]:
+        assert row["id"] in shown
+        struck = daemon.safetyd("budgets", "strike", row["id"], "--reason", "a drill")
+        assert f"safetyd unpause {row['agent']}" in struck.stdout, struck.stderr
+    assert daemon.safetyd("unpause", "liar").returncode == 0
+    with Caller(daemon) as anybody:
         assert anybody.proposes("liar", **CALL)["decision"] == "allow"
-        left = budget(daemon, "day")["spent"]
-        assert left != 25
+    left = budget(daemon, "day")["spent"]
+    assert left != 25
     daemon.restart()
     assert budget(daemon, "day")["spent"] == left
     assert query(daemon, "budgets")["large_reports"] == []

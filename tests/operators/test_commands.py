@@ -8,6 +8,7 @@ from safetyd.core.events.daemon_events import SafetyEvent
 from safetyd.core.events.event import Event
 from safetyd.core.events.guard_events import (
     BudgetRaised,
+    CostStruck,
     Paused,
     PersonSeen,
     SafeModeEntered,
@@ -20,6 +21,7 @@ from safetyd.journal.journals import MAX_BATCH_BYTES
 from safetyd.journal.mailbox import CommandEnvelope
 from safetyd.operators.commands import PLANS
 from tests.captured_connection import never_fails
+from tests.core.guards.budget.budget_rig import cost
 from tests.operators.bound_handlers import taken
 from tests.schemas import validator
 from tests.story import play
@@ -221,6 +223,25 @@ def test_budget_that_cannot_be_raised_says_why(
     assert alice.says("budget_raise", **fields) == []
     assert (alice.answer["ok"], alice.answer["code"]) == (False, "invalid")
     assert named in str(alice.answer["error"])
+
+
+@pytest.mark.parametrize(
+    ("id_", "reason", "code"), [("0", "a drill", "not_found"), ("{id}", " ", "invalid")]
+)
+def test_a_large_report_is_struck_for_a_reason(
+    alice: Alice, id_: str, reason: str, code: str
+) -> None:
+    alice.engine.handle(cost(0, None, 9e8))
+    (entry,) = alice.engine.guards.budget.large_reports()
+
+    assert alice.says("budget_strike", id=id_.format(id=entry.id), reason=reason) == []
+    assert alice.answer["code"] == code
+    (struck,) = alice.says("budget_strike", id=entry.id, reason=" made up ")
+
+    assert isinstance(struck, CostStruck)
+    assert (struck.agent, struck.usd, struck.by, struck.reason) == ("code", 9e8, "alice", "made up")
+    assert alice.answer == {"ok": True, "agent": "code", "usd": 9e8, "paused": True}
+    assert alice.engine.guards.anomaly.since_human_s(struck.t) == 0
 
 
 def test_ack_shows_that_a_person_is_there(alice: Alice) -> None:

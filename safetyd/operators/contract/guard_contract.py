@@ -41,14 +41,14 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LargeReported(msgspec.Struct, frozen=True, kw_only=True):
-    """The large reports of one agent on one day. `counted` is what counts for other agents."""
+    """The large reports of one agent on one day."""
 
-    id: str
+    id: str  # for `budget_strike`
     agent: str
-    date: date
-    reports: int
-    usd: float
-    counted: float
+    date: date  # the UTC day
+    reports: int  # how many there were
+    usd: float  # their sum, beyond what was reserved
+    counted: float  # how much of it counts for other agents
 
 
 class BudgetsAnswer(Done, frozen=True, kw_only=True):
@@ -128,7 +128,7 @@ class ReportStruck(Done, frozen=True, kw_only=True):
 
     agent: str
     usd: float
-    paused: bool
+    paused: bool  # the agent is still paused
 
 
 class StrikeCommand(Command[ReportStruck], frozen=True, kw_only=True, tag="budget_strike"):

@@ -66,8 +66,8 @@ def _budgets(state: EngineState, moment: Moment, name: str) -> Iterator[Budget]:
     day, *others = guard.of_agent(name, moment.at)
     pending = guard.pending(name)
     yield budget(day, pending)
-    raisable = () if state.keys.keyless(name) else guard.raisable("agent", name, moment.at)
-    yield from (budget(one, pending) for one in raisable if one.scope == "share")
+    shares = (one for one in guard.raisable("agent", name, moment.at) if one.scope == "share")
+    yield from (budget(one, pending) for one in shares if one.account.used)
     others.sort(key=lambda one: one.account.used, reverse=True)
     yield from (budget(one, pending) for one in others)
 

@@ -139,6 +139,7 @@ def test_budgets_are_those_of_the_agent_and_its_share() -> None:
         propose(0, id="p1", chain="c", session="s", cost_usd=0.5),
         propose(1, id="p2", session="t", cost_usd=0.75),
         propose(2, "ops", cost_usd=1.0),
+        report(2, Outcome(ok=True, cost_usd=0.25)),
     )
 
     rows = shown(engine, 3)["budgets"]
@@ -149,10 +150,11 @@ def test_budgets_are_those_of_the_agent_and_its_share() -> None:
         ("session", "t", 0.75),
         ("chain", "c", 0.5),
         ("session", "s", 0.5),
+        ("session", "", 0.0),
     ]
 
 
-def test_an_agent_without_a_key_has_no_share_of_its_own() -> None:
+def test_a_share_that_is_not_used_is_not_shown() -> None:
     engine = played(propose(0), propose(1, "ops"), propose(2, "made-up", keyless=True))
 
     assert [row["scope"] for row in shown(engine, 3, "made-up")["budgets"]] == ["agent"]

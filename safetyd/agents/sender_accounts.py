@@ -42,7 +42,7 @@ MAX_ACCOUNTS: Final = 1024  # above it, unused ones are forgotten, and new sende
 MAX_CONNECTIONS: Final = 4096  # of all senders
 KNOWN_S: Final = 3600.0  # an agent that was idle for longer makes room for another one
 LONGEST_S: Final = 1.0  # the longest wait for a turn
-PATIENCE_S: Final = 0.5  # how long a request waits for room
+PATIENCE_S: Final = 1.0  # how long a request waits for room
 # Reading a body takes milliseconds. The time of one that takes longer is charged as bytes, so that
 # a sender of such bodies gets a tenth of the daemon's time.
 QUICK_S: Final = 0.05
@@ -407,15 +407,15 @@ class SenderAccounts:
     async def begin_soon(self, sender: Sender, *, turn: bool = False) -> RequestRoom:
         """Count a request of a sender, and wait a moment for room if necessary.
 
-        With `turn`, the request also waits for its turn. So that a flood keeps the daemon less
-        busy, it is not refused at once, unless too many requests are waiting already.
+        With `turn`, the request also waits for its turn. A request that is refused also waits, so
+        that a flood comes back less often. Its connection gives way to others meanwhile.
         """
-        account = self.account(sender.account)
         try:
             return await self._in_turn(sender, turn=turn)
         except OverLimit:
-            if account.delayed >= account.limits.connections // 2:
-                raise
+            account = self.account(sender.account)
+            if account.delayed >= account.limits.connections:
+                raise  # most of them have disconnected already
             account.delayed += 1
             try:
                 await asyncio.sleep(PATIENCE_S)

@@ -47,14 +47,14 @@ class SenderLimits(msgspec.Struct, frozen=True, kw_only=True):
 AGENT_LIMITS: Final = SenderLimits()
 USER_LIMITS: Final = replace(
     AGENT_LIMITS,
+    connections=2 * AGENT_LIMITS.connections,
     requests=2 * AGENT_LIMITS.requests,
-    requests_per_s=4 * AGENT_LIMITS.requests_per_s,
+    requests_per_s=2 * AGENT_LIMITS.requests_per_s,
     requests_saved=50 * AGENT_LIMITS.requests_saved,  # twenty sessions that work at once
-    bytes_at_once=2 * AGENT_LIMITS.bytes_at_once,
     bytes_per_s=2 * AGENT_LIMITS.bytes_per_s,
     bytes_saved=2 * AGENT_LIMITS.bytes_saved,
     message_bytes_per_s=2 * AGENT_LIMITS.message_bytes_per_s,
     known_agents=16,
 )
 # Bodies of all senders together, except what is reserved for known agents.
-BYTES_OF_ALL: Final = 32 * MIB
+BYTES_OF_ALL: Final = 16 * MIB

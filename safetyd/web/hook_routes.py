@@ -21,7 +21,7 @@ from safetyd.web.hook_socket import (
     HookSocket,
     not_answered,
 )
-from safetyd.web.http_connection import cut_off, peer_account
+from safetyd.web.http_connection import peer_account
 from safetyd.web.request_room import TooLong, read_body, room_for
 from safetyd.web.v1.agent_routes import AgentRoutes
 from safetyd.web.v1.http_refusals import HttpRefusal, json_response
@@ -96,13 +96,11 @@ class HookRoutes:
     async def _kind_of_refused(self, request: web.Request, refused: HttpRefusal) -> HookKind:
         """Return the kind of an event that is refused. A long one counts as a tool call."""
         if refused.refusal.code != "no_token":
-            cut_off(request)
             return "before"
         try:
             async with room_for(request, self._accounts, Sender(peer_account(request))) as room:
                 return _kind(await read_body(request, room, MAX_UNKNOWN_BYTES))
         except (OverLimit, TooLong, TimeoutError, ConnectionError):
-            cut_off(request)
             return "before"
 
 

@@ -17,7 +17,7 @@ from safetyd.web.throttle import network_of
 
 KEPT_S: Final = 15.0
 MAX_IGNORED_BYTES: Final = 256 * 1024  # of a refused body that is read to its end
-READ_BYTES: Final = 32 * 1024  # at a time, so that large bodies do not delay small ones
+READ_BYTES: Final = 16 * 1024  # at a time, so that large bodies do not delay small ones
 MAX_HEAD_BYTES: Final = 64 * 1024  # of a request that has not begun
 PEER: Final = struct.Struct("3i")  # pid, uid and gid of the process at the other end
 BUSY: Final = (
@@ -41,6 +41,7 @@ class HttpConnection(web.RequestHandler):
             loop=asyncio.get_running_loop(),
             access_log=None,  # type: ignore[arg-type] # annotated Logger, and None is taken
             keepalive_timeout=KEPT_S,
+            read_bufsize=READ_BYTES // 2,  # twice as much is buffered at most
             auto_decompress=False,  # a small compressed body could expand to a very large one
         )
         self._accounts = accounts
@@ -138,7 +139,7 @@ def connection_of(request: web.Request) -> HttpConnection | None:
 
 
 def cut_off(request: web.Request) -> None:
-    """Do not read the rest of a refused body if it is long. The client may see only an error."""
+    """Do not read the rest of a long body after the answer, which the client may then not see."""
     connection = connection_of(request)
     if connection is not None and (request.content_length or 0) > MAX_IGNORED_BYTES:
         connection.cut_off()

@@ -14,7 +14,7 @@ from safetyd.agents.sender_accounts import OverLimit, Sender, SenderAccounts
 from safetyd.host import is_this_machine, netloc
 from safetyd.journal.mailbox import Mailbox
 from safetyd.monitoring.metrics import Metrics
-from safetyd.web.http_connection import connection_of, connections, peer_account
+from safetyd.web.http_connection import connection_of, connections, cut_off, peer_account
 from safetyd.web.loopback import BELOW, listen_on_both
 from safetyd.web.pages.page_frame import HEADERS
 from safetyd.web.pages.result_pages import ResultPage
@@ -97,6 +97,8 @@ class Listener:
     async def _in_turn(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Limit the rate of requests, so that web pages do not slow down agents."""
         guest = "" if of_another_page(request) else self._guest(request)
+        if not guest:
+            cut_off(request)
         try:
             wait = self._accounts.turn(Sender(guest or peer_account(request)))
         except OverLimit as exc:

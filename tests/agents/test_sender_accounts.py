@@ -69,7 +69,7 @@ def begin_all(accounts: SenderAccounts, name: str = "new") -> list[RequestRoom]:
 
 
 def test_the_oldest_connection_without_a_request_gives_way(accounts: SenderAccounts) -> None:
-    connections = [Connection() for _ in range(AGENT_LIMITS.connections + 2)]
+    connections = [Connection() for _ in range(USER_LIMITS.connections + 2)]
     first = accounts.connect("uid:1000", connections[0])
     with accounts.protected(first, connections[0]):
         for connection in connections[1:]:
@@ -174,10 +174,10 @@ def test_all_senders_together_have_a_limit_of_bytes_except_known_agents(
         accounts.begin(of_agent(f"a{number}")).reserve(LARGEST)
 
     text = refused(lambda: accounts.begin(of_agent("code")).reserve(LARGEST))
-    known.reserve(MIB)
+    known.reserve(MIB // 2)
 
     assert (
-        text == "all senders together are over the limit of 33,554,432 bytes in requests under way"
+        text == "all senders together are over the limit of 16,777,216 bytes in requests under way"
     )
 
 

@@ -13,6 +13,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 AT_ONCE: Final = 400
+SILENT: Final = 600
 PIECE: Final = b"x" * 64 * 1024
 BEGIN: Final = (
     b'{"session_id": "s", "tool_name": "Write", "tool_input": {"file_path": "/a", "content": "'
@@ -99,7 +100,7 @@ async def flood(kind: str, socket: str, url: str, for_s: float) -> int:
             finally:
                 writer.close()
 
-    loops = [asyncio.create_task(keep_on()) for _ in range(AT_ONCE)]
+    loops = [asyncio.create_task(keep_on()) for _ in range(SILENT if kind == "silent" else AT_ONCE)]
     await asyncio.wait(loops, timeout=for_s)
     for loop in loops:
         loop.cancel()

@@ -13,7 +13,7 @@ from tests.hosts.hook_process import Ran, bash, hook
 from tests.journeys.flood_round import MB, flood, peak_bytes
 from tests.journeys.test_scrape_flood import get
 
-pytestmark = pytest.mark.journey
+pytestmark = [pytest.mark.alone, pytest.mark.journey]
 
 HONEST: Final = ("coder", "reviewer", "tester")
 FLOOD_S: Final = 3.0

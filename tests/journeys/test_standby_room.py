@@ -207,7 +207,7 @@ async def test_a_stop_without_a_writer_is_held_and_recorded_once_when_there_is_o
         shared.bus.thaw()
         until(lambda: not stands_by(second))
 
-    assert "standby" in note.lower()
+    assert "recorded as soon as a daemon decides" in note
     assert (seen["answered_by"], seen["state"], seen["deciding"]) == ("b", "bad", False)
     until(lambda: sources(second) == ["operator"])
     assert control(second, "resume", key=shared.operator, reason="drill")["cleared"] == ["operator"]

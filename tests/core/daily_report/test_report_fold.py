@@ -189,6 +189,18 @@ def test_requests_end_in_other_ways_too() -> None:
     assert day.interventions == {"cancelled": 1}
 
 
+def test_an_approved_request_to_end_a_pause_is_an_answer_and_no_other_intervention() -> None:
+    people = played()
+    people.happens(happens(Paused, 1.0, agent="code", source="anomaly", by="safetyd"))
+    (request,) = people.engine.approvals.pending()
+    people.person_answers(2.0, request)
+
+    day = numbers(*people.journal)
+
+    assert [event.by for event in people.journal if isinstance(event, Unpaused)] == ["alice"]
+    assert day.interventions == {}
+
+
 def test_what_is_asked_again_joins() -> None:
     people = played()
     people.asks(1, "q1")

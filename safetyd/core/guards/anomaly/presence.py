@@ -81,6 +81,8 @@ def by_a_person(event: Event) -> bool:
     """Return whether an operator caused this event."""
     if isinstance(event, Stopped | Paused):
         return event.source == "operator"
+    if isinstance(event, Unpaused) and event.approved:
+        return False  # it follows from an answer
     if isinstance(event, Resumed | Unpaused | SafeModeEntered | SafeModeExited | Forgotten):
         return event.by not in _MACHINES
     return isinstance(event, PersonSeen | BudgetRaised | CostStruck)

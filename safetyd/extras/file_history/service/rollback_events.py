@@ -99,7 +99,7 @@ class RollbackPlans(NamedTuple):
         return {"at": moment.at, "t": moment.t, "kind": kind, "commit": commit, **about}
 
     def _unpaused(self, agents: Sequence[str], reason: str, moment: Moment) -> list[Unpaused]:
-        why: dict[str, Any] = {"sources": (SOURCE,), "by": self.by, "reason": reason}
+        why: dict[str, Any] = {"sources": (SOURCE,), "by": BY, "reason": reason}
         return [Unpaused(at=moment.at, t=moment.t, agent=agent, **why) for agent in agents]
 
 

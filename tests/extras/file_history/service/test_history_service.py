@@ -1,4 +1,5 @@
 import shutil
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from safetyd.operators.contract.history_contract import (
     RollbackCommand,
 )
 from safetyd.operators.replies import CommandRefused
+from tests.core.daily_report.day_events import folded
 from tests.extras.file_history.service.history_rig import HistoryRig, at_work, project
 from tests.story import propose
 
@@ -167,6 +169,20 @@ async def test_a_rollback_pauses_who_works_there_and_is_written_down(rig: Histor
     assert undone.ok
     assert rig.cart.read_text() == "two\n"
     assert second
+
+
+async def test_of_a_rollback_and_one_that_changes_nothing_only_the_first_is_an_intervention(
+    rig: HistoryRig,
+) -> None:
+    async with at_work(rig):
+        first, _ = await two_commits(rig)
+        done = await rig.service.roll_back("alice", back(first))
+        again = await rig.service.roll_back("alice", back(first))
+
+    assert (bool(done.made), bool(again.made)) == (True, False)
+    assert len(rig.of(Unpaused)) == 2
+    days = folded(*rig.happened).days.values()
+    assert sum((Counter(day.interventions) for day in days), Counter()) == {"rolled_back": 1}
 
 
 async def test_while_files_are_put_back_an_agent_is_told_why_it_waits(rig: HistoryRig) -> None:

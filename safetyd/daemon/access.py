@@ -106,6 +106,7 @@ class AgentAccess:
             parts.held,
             parts.news,
             calls,
+            ran=self.telemetry.ran,
             directory=of.data_dir,
             agent_of=agent_of,
             muted=parts.out.displaced_perhaps,

@@ -36,11 +36,12 @@ from safetyd.hosts.hook_event import Dialect, HookKind, Unreadable, read_event
 from safetyd.hosts.host_prompts import HostPrompts
 from safetyd.hosts.hosts_config import HostsConfig
 from safetyd.hosts.name_owners import NameOwners
+from safetyd.hosts.otlp_records import ToolRun
 from safetyd.hosts.project_root import project_root
 from safetyd.hosts.prompt_answer import UNANSWERED
 from safetyd.hosts.request_news import RequestNews
-from safetyd.hosts.tool_call import MAX_WORD, call_folder, proposal_fields
-from safetyd.hosts.tool_report import telemetry_fields
+from safetyd.hosts.tool_call import MAX_WORD, Fields, call_folder, proposal_fields
+from safetyd.hosts.tool_report import telemetry_fields, tool_run
 from safetyd.hosts.unasked_calls import UnaskedCalls
 from safetyd.hosts.unnamed_calls import UnnamedCalls
 from safetyd.web.v1.agent_replies import AwaitedReply, HttpReplies
@@ -88,7 +89,8 @@ class HookSocket:
     """Listens on the socket, and answers the hooks of coding agents.
 
     `anonymous` serves agents without a token, if they are admitted. `agent_of` returns the agent of
-    a token, or an empty text. `config` returns the current settings.
+    a token, or an empty text. `config` returns the current settings. `ran` compares a tool that ran
+    with the answers.
     """
 
     def __init__(  # noqa: PLR0913 - each is another part of the daemon
@@ -100,6 +102,7 @@ class HookSocket:
         news: RequestNews,
         calls: UnaskedCalls,
         *,
+        ran: Callable[[str, ToolRun], None],
         directory: Path,
         agent_of: Callable[[str], str],
         muted: Callable[[], bool],
@@ -110,6 +113,7 @@ class HookSocket:
         self._held = held
         self._news = news
         self._calls = calls
+        self._ran = ran
         self._agent_of = agent_of
         self._muted = muted
         self._path = directory.absolute() / config().socket
@@ -163,8 +167,11 @@ class HookSocket:
         response = web.StreamResponse(headers={"Content-Type": "application/x-safetyd-hook"})
         await response.prepare(request)
         async with aclosing(self.answers(call, body)) as answers:
-            async for answer in answers:
-                await response.write(_alive(nonce) if answer is None else _last(nonce, answer))
+            try:
+                async for answer in answers:
+                    await response.write(_alive(nonce) if answer is None else _last(nonce, answer))
+            except ConnectionResetError:  # the user interrupted the call, or the hook was killed
+                log.info("a hook of %s ended before it received its answer", call.agent)
         return response
 
     def _admitted(self, request: web.Request, dialect: Dialect, kind: HookKind) -> HookCall:
@@ -186,6 +193,8 @@ class HookSocket:
         """Record what a host reports about a call or a session, and return the answer."""
         with suppress(Unreadable):
             event = read_event(call.dialect, call.kind, body)
+            if call.kind == "after" and event.tool_use_id:
+                self._ran(call.agent, tool_run(call.dialect, event))
             if call.kind in {"after", "denied"}:
                 self._prompts.ended(call.agent, call.dialect, event)
                 self._unnamed.match(call.agent, event)
@@ -210,8 +219,8 @@ class HookSocket:
         except Unreadable as exc:
             yield not_answered(call.dialect, call.kind, str(exc))
             return
-        if call.kind == "before" and not event.safetyd_dry_run:
-            self._calls.asked(call.agent, event)
+        asks = call.kind == "before" and not event.safetyd_dry_run
+        question = self._calls.asked(call.agent, event) if asks else None
         unnamed = call.kind == "before" and self._unnamed.name(event)
         fields = proposal_fields(call.dialect, event, call.uid, project_root(call_folder(event)))
         if call.kind == "permission":
@@ -221,20 +230,31 @@ class HookSocket:
                 return
             fields = found
         with call.service.replies.awaited() as reply:
-            call.service.agents.propose(call.subject, reply.address, _encode(fields), call.dialect)
-            try:
-                async for _ in self._while_undecided(reply):
+            async with aclosing(self._proposed(call, fields, reply)) as undecided:
+                async for _ in undecided:
                     yield None
-            finally:
-                self._release(reply)
         decision = self._decision(reply)
         if call.kind == "permission":
             yield self._prompts.answer(call.dialect, event, decision)
             return
         self._prompts.judged(call.agent, call.dialect, fields, decision)
-        if unnamed and decision is not None and decision.allowed:
+        allowed = decision is not None and decision.allowed
+        if question is not None:
+            self._calls.answered(question, allowed=allowed)
+        if unnamed and allowed:
             self._unnamed.add(call.agent, event)
         yield self._answer_to(call, event.session_id[:MAX_WORD], decision)
+
+    async def _proposed(
+        self, call: HookCall, fields: Fields, reply: AwaitedReply
+    ) -> AsyncGenerator[None]:
+        """Propose a call, and yield every few seconds until it is decided."""
+        call.service.agents.propose(call.subject, reply.address, _encode(fields), call.dialect)
+        try:
+            async for _ in self._while_undecided(reply):
+                yield
+        finally:
+            self._release(reply)
 
     async def _while_undecided(self, reply: AwaitedReply) -> AsyncIterator[None]:
         """Yield every few seconds until there is an answer, or the wait is over."""

@@ -32,6 +32,7 @@ from safetyd.operators.cluster_access import ClusterAccess
 from safetyd.operators.command_runner import CommandRunner, Surroundings
 from safetyd.operators.handlers import Handlers
 from safetyd.operators.operator_service import OperatorService
+from safetyd.web.confirm_routes import ConfirmRoutes
 from safetyd.web.control_room.entrance import Entrance
 from safetyd.web.control_room.open_room import open_room
 from safetyd.web.control_room.sign_in_links import SignInLinks
@@ -99,6 +100,7 @@ class AgentAccess:
             return TelemetrySender(agent, service, protected=True) if agent and service else None
 
         self.telemetry = OtlpRoutes(lambda: of.settings.config.hosts, sender_of, calls, of.mailbox)
+        self.confirmations = ConfirmRoutes(sender_of, calls)
         self.hooks = HookSocket(
             lambda: of.settings.config.hosts,
             keyed,
@@ -239,10 +241,12 @@ class OperatorAccess:
                 agents.web.routes,
                 agents.web_hooks.routes,
                 agents.telemetry.routes,
+                agents.confirmations.routes,
             ),
             guest=lambda request: (
                 self.room.guest(request)
                 or agents.telemetry.guest(request)
+                or agents.confirmations.guest(request)
                 or agents.web.guest(request)
             ),
             serves=self.sessions.serves,

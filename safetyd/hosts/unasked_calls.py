@@ -9,6 +9,8 @@ from collections import deque
 from collections.abc import Iterator, MutableMapping
 from typing import Final, NamedTuple, TypeVar
 
+import anyio
+
 from safetyd.hosts.hook_event import Dialect, HookEvent
 from safetyd.hosts.otlp_records import ToolRun
 from safetyd.hosts.tool_call import MAX_WORD
@@ -68,6 +70,7 @@ class UnaskedCalls:
         # Calls without an id are counted, by agent, session and tool.
         self._counts: dict[tuple[str, str, str], _Balance] = {}
         self._waiting: deque[_Waiting] = deque()
+        self._heard = anyio.Event()  # replaced with each question and answer
 
     def asked(self, agent: str, event: HookEvent) -> Question:
         """Note that a hook asked."""
@@ -75,18 +78,33 @@ class UnaskedCalls:
         question = Question(agent, session, tool, event.tool_use_id[:MAX_WORD])
         _put(self._agents, agent, None)
         if question.call:
-            _put(self._answers, (agent, session, question.call), None)
+            self._note(question, None)
         return question
 
     def answered(self, question: Question, *, allowed: bool) -> None:
         """Note the answer to a question."""
         agent, session, tool, call = question
         if call:
-            _put(self._answers, (agent, session, call), allowed)
+            self._note(question, allowed)
         elif allowed:
             self._balance(agent, session, tool).allowed += 1
         else:
             self._balance(agent, session, tool).refused += 1
+
+    def was_asked(self, agent: str, session: str, call: str) -> bool:
+        """Return whether a hook has asked about a call."""
+        return (agent, session, call) in self._answers
+
+    async def until_asked(self, agent: str, session: str, call: str) -> None:
+        """Wait until a hook asks about a call."""
+        while not self.was_asked(agent, session, call):
+            await self._heard.wait()
+
+    async def answer(self, agent: str, session: str, call: str) -> bool:
+        """Wait for the answer about a call; return whether it was allowed."""
+        while (allowed := self._answers.get((agent, session, call))) is None:
+            await self._heard.wait()
+        return allowed
 
     def has_asked(self, agent: str) -> bool:
         """Return whether a hook of this agent has ever asked this daemon."""
@@ -117,6 +135,12 @@ class UnaskedCalls:
             named = tuple(dict.fromkeys(tool for tool, _ in runs))[:MAX_TOOLS]
             refused = sum(was_refused for _, was_refused in runs)
             yield Unasked(agent, host, session, named, len(runs), refused)
+
+    def _note(self, question: Question, allowed: bool | None) -> None:  # noqa: FBT001 - an answer
+        agent, session, _, call = question
+        _put(self._answers, (agent, session, call), allowed)
+        self._heard.set()
+        self._heard = anyio.Event()
 
     def _is_known(self, agent: str, run: ToolRun) -> bool:
         """Return whether this daemon was already running when the hook should have asked."""

@@ -24,6 +24,7 @@ from safetyd.clock import uptime
 from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.proposal import is_token
 from safetyd.host import user_name
+from safetyd.hosts.call_lock import is_key, without_key
 from safetyd.hosts.hook_answer import (
     NEEDS_TOKEN,
     TAKES_CONTEXT,
@@ -31,8 +32,16 @@ from safetyd.hosts.hook_answer import (
     answer_to,
     greeting,
     refusal,
+    unlocked,
 )
-from safetyd.hosts.hook_event import Dialect, HookKind, Unreadable, read_event
+from safetyd.hosts.hook_event import (
+    Dialect,
+    HookEvent,
+    HookKind,
+    Unreadable,
+    read_event,
+    refuse_key,
+)
 from safetyd.hosts.host_prompts import HostPrompts
 from safetyd.hosts.hosts_config import HostsConfig
 from safetyd.hosts.name_owners import NameOwners
@@ -42,7 +51,7 @@ from safetyd.hosts.prompt_answer import UNANSWERED
 from safetyd.hosts.request_news import RequestNews
 from safetyd.hosts.tool_call import MAX_WORD, Fields, call_folder, proposal_fields
 from safetyd.hosts.tool_report import telemetry_fields, tool_run
-from safetyd.hosts.unasked_calls import UnaskedCalls
+from safetyd.hosts.unasked_calls import Question, UnaskedCalls
 from safetyd.hosts.unnamed_calls import UnnamedCalls
 from safetyd.web.v1.agent_replies import AwaitedReply, HttpReplies
 
@@ -75,6 +84,7 @@ class HookCall(NamedTuple):
     kind: HookKind
     uid: int | None
     service: HookService
+    lock: str = ""  # the key that unlocks a call
 
     @property
     def subject(self) -> bytes:
@@ -158,6 +168,8 @@ class HookSocket:
             return web.Response(status=status, text="the event is too long or too slow\n")
         try:
             call = self._admitted(request, cast("Dialect", dialect), cast("HookKind", kind))
+            lock = request.headers.get("Safetyd-Lock", "")
+            call = call._replace(lock=lock if is_key(lock) else "")
         except _NotAdmitted as exc:
             no = not_answered(cast("Dialect", dialect), cast("HookKind", kind), str(exc))
             return web.Response(body=_last(nonce, no))
@@ -193,6 +205,8 @@ class HookSocket:
         """Record what a host reports about a call or a session, and return the answer."""
         with suppress(Unreadable):
             event = read_event(call.dialect, call.kind, body)
+            if call.lock:
+                event.tool_input = without_key(event.tool_name, event.tool_input, call.lock)
             if call.kind == "after" and event.tool_use_id:
                 self._ran(call.agent, tool_run(call.dialect, event))
             if call.kind in {"after", "denied"}:
@@ -216,6 +230,7 @@ class HookSocket:
         yield None
         try:
             event = read_event(call.dialect, call.kind, body)
+            refuse_key(body, call.lock)
         except Unreadable as exc:
             yield not_answered(call.dialect, call.kind, str(exc))
             return
@@ -230,7 +245,7 @@ class HookSocket:
                 return
             fields = found
         with call.service.replies.awaited() as reply:
-            async with aclosing(self._proposed(call, fields, reply)) as undecided:
+            async with aclosing(self._proposed(call, fields, reply, question)) as undecided:
                 async for _ in undecided:
                     yield None
         decision = self._decision(reply)
@@ -238,23 +253,22 @@ class HookSocket:
             yield self._prompts.answer(call.dialect, event, decision)
             return
         self._prompts.judged(call.agent, call.dialect, fields, decision)
-        allowed = decision is not None and decision.allowed
-        if question is not None:
-            self._calls.answered(question, allowed=allowed)
-        if unnamed and allowed:
+        if unnamed and _allows(decision):
             self._unnamed.add(call.agent, event)
-        yield self._answer_to(call, event.session_id[:MAX_WORD], decision)
+        yield self._answer_to(call, event, decision)
 
     async def _proposed(
-        self, call: HookCall, fields: Fields, reply: AwaitedReply
+        self, call: HookCall, fields: Fields, reply: AwaitedReply, question: Question | None
     ) -> AsyncGenerator[None]:
-        """Propose a call, and yield every few seconds until it is decided."""
+        """Propose a call, and yield every few seconds until it is decided or its hook is gone."""
         call.service.agents.propose(call.subject, reply.address, _encode(fields), call.dialect)
         try:
             async for _ in self._while_undecided(reply):
                 yield
         finally:
             self._release(reply)
+            if question is not None:
+                self._calls.answered(question, allowed=_allows(self._decision(reply)))
 
     async def _while_undecided(self, reply: AwaitedReply) -> AsyncIterator[None]:
         """Yield every few seconds until there is an answer, or the wait is over."""
@@ -284,12 +298,18 @@ class HookSocket:
             return None
         return decision
 
-    def _answer_to(self, call: HookCall, session: str, decision: Decision | None) -> HookAnswer:
+    def _answer_to(self, call: HookCall, event: HookEvent, decision: Decision | None) -> HookAnswer:
         if decision is None:
             return refusal(call.dialect, "safetyd: the daemon cannot decide now. Try again soon.")
         delivers = call.dialect in TAKES_CONTEXT or not decision.allowed
+        session = event.session_id[:MAX_WORD]
         news = self._news.take(call.agent, session, decision) if delivers else ""
-        return answer_to(call.dialect, decision, news)
+        answer = answer_to(call.dialect, decision, news)
+        return unlocked(answer, event, call.lock) if call.lock and decision.allowed else answer
+
+
+def _allows(decision: Decision | None) -> bool:
+    return decision is not None and decision.allowed
 
 
 def not_answered(dialect: Dialect, kind: HookKind, why: str) -> HookAnswer:

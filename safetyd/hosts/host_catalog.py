@@ -51,8 +51,8 @@ class Host(NamedTuple):
     oldest: str  # version that was tested
     trusts_hooks: bool = False  # it skips hooks that its user has not trusted
     unguarded: str = ""  # ways to start it without hooks
-    fails_open_before: str = ""  # older versions run a call whose hook takes too long
-    confirms: bool = False  # it can confirm calls without a process of its own
+    fails_open_before: str = ""  # older versions run a call whose hook takes too long or is killed
+    confirms: bool = False  # it can confirm calls without a further process
     locked: frozenset[Scope] = frozenset()  # scopes in which a policy denies calls without a key
 
 

@@ -36,7 +36,7 @@ class Unasked(NamedTuple):
 
 
 class Question(NamedTuple):
-    """A call that a hook asked about. `call` is empty if the host gives its calls no id."""
+    """A call that a hook has sent. `call` is empty if the host gives its calls no id."""
 
     agent: str
     session: str
@@ -92,11 +92,11 @@ class UnaskedCalls:
             self._balance(agent, session, tool).refused += 1
 
     def was_asked(self, agent: str, session: str, call: str) -> bool:
-        """Return whether a hook has asked about a call."""
+        """Return whether a hook has sent a call."""
         return (agent, session, call) in self._answers
 
     async def until_asked(self, agent: str, session: str, call: str) -> None:
-        """Wait until a hook asks about a call."""
+        """Wait until a hook sends a call."""
         while not self.was_asked(agent, session, call):
             await self._heard.wait()
 

@@ -1,8 +1,7 @@
 """The MCP server that Codex calls before each tool call, to confirm that the daemon allowed it.
 
-It has one tool. The answer is a refusal unless the hook command has asked about the same call and
-the call was allowed. Each message is a request of its own: there are no MCP sessions, so a restart
-of the daemon interrupts nothing.
+It has one tool. The answer is a refusal unless the hook command has sent the same call and the call
+was allowed. There are no MCP sessions, so a restart of the daemon interrupts nothing.
 """
 
 from collections.abc import Callable

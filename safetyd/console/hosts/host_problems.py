@@ -99,7 +99,8 @@ def _versions(seen: SeenHost) -> Iterator[Problem]:
     elif is_older(seen.version, seen.host.fails_open_before):
         yield Problem(
             code="fails_open",
-            message=f"{seen.host.title} {seen.version} runs a call if the hook takes too long",
+            message=f"{seen.host.title} {seen.version} runs a call if the hook takes too long or "
+            "is killed",
             fix=f"Update {seen.host.title} to {seen.host.fails_open_before} or newer. From npm, "
             "that needs Node.js 22",
         )

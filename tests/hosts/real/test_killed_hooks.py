@@ -4,7 +4,7 @@ FAULT_CALLS is the number of calls of each host, and FAULT_SEED chooses the mome
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import pytest
@@ -13,6 +13,7 @@ from safetyd.console.hosts.rehearsal.model_stand_in import Conversation
 from safetyd.core.events.decision_events import Decided
 from safetyd.core.events.guard_events import HostUnasked, Paused
 from tests.conftest import StartDaemon
+from tests.hosts.real.conftest import CELL
 from tests.hosts.real.hook_killer import HookKiller
 from tests.hosts.real.host_programs import PROGRAMS, Program
 from tests.hosts.real.operator_commands import CONFIG, run_safetyd
@@ -26,6 +27,8 @@ CALLS: Final = int(os.environ.get("FAULT_CALLS", "200"))
 SEED: Final = int(os.environ.get("FAULT_SEED", "1"))
 SHARE: Final = 0.5  # of the hooks that are killed or stopped
 REFUSED_EACH: Final = 3
+# It ignores that its hook must not fail. The first call that runs unasked pauses the agent.
+FAILS_OPEN: Final = "claude-code-2.1.197"
 TELEMETRY: Final = {"GEMINI_TELEMETRY_ENABLED": ""}  # a rehearsal switches it off
 
 
@@ -47,8 +50,13 @@ def session(home: HostHome, numbers: Iterator[int], made: list[int]) -> Conversa
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
 def test_no_call_runs_without_a_decision_while_hooks_are_killed(
-    program: Program, start_daemon: StartDaemon, tmp_path_factory: pytest.TempPathFactory
+    program: Program,
+    start_daemon: StartDaemon,
+    tmp_path_factory: pytest.TempPathFactory,
+    record_property: Callable[[str, object], None],
 ) -> None:
+    fails_open = program.name == FAILS_OPEN
+    record_property(CELL, "NO, the agent is paused" if fails_open else "yes")
     home, daemon = HostHome(program, tmp_path_factory.mktemp("host")), start_daemon(CONFIG)
     killer = HookKiller(SEED, SHARE, "opencode" if program.host == "opencode" else "")
     numbers, made = iter(range(CALLS)), list[int]()
@@ -68,5 +76,7 @@ def test_no_call_runs_without_a_decision_while_hooks_are_killed(
     }
     print(f"{program.name}: {len(ran)} of {CALLS} calls ran; {dict(killer.done)}")
     assert ran
-    assert [number for number in ran if command(number) not in allowed] == []
-    assert [event for event in recorded if isinstance(event, HostUnasked | Paused)] == []
+    unjudged = [number for number in ran if command(number) not in allowed]
+    reactions = {type(event) for event in recorded if isinstance(event, HostUnasked | Paused)}
+    assert bool(unjudged) is fails_open
+    assert reactions == ({HostUnasked, Paused} if fails_open else set())

@@ -16,7 +16,7 @@ import sys
 import time
 
 MAX_EVENT_BYTES = 8 * 1024 * 1024
-MAX_ANSWER_BYTES = 1024 * 1024
+MAX_ANSWER_BYTES = 2 * MAX_EVENT_BYTES  # it can contain the arguments of the call
 CONNECT_S = 2.0
 FIRST_S = 5.0  # until the first line of the answer
 SILENCE_S = 15.0  # between two lines
@@ -104,6 +104,8 @@ def _exchange(
         f"Safetyd-Patience: {max(0.0, until - time.monotonic())}",
         *_folders(),
     ]
+    if "--lock" in options:
+        head.append(f"Safetyd-Lock: {options['--lock']}")
     if "--token-file" in options:
         with open(options["--token-file"], encoding="ascii") as file:  # noqa: PTH123 - see above
             head.append(f"Authorization: Bearer {file.read().strip()}")

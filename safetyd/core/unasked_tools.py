@@ -33,7 +33,8 @@ class UnaskedTools(Actor):
 
     def _unasked(self, event: HostUnasked) -> Sequence[Event]:
         at, t, agent = event.at, event.t, event.agent
-        reason = f"{', '.join(event.tools)} ran without asking safetyd"
+        how = "although safetyd refused it" if event.refused else "without asking safetyd"
+        reason = f"{', '.join(event.tools)} ran {how}"
         if self._then == "tell":
             return ()
         if self._then == "pause":

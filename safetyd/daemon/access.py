@@ -36,6 +36,7 @@ from safetyd.operators.cluster_access import ClusterAccess
 from safetyd.operators.command_runner import CommandRunner, Surroundings
 from safetyd.operators.handlers import Handlers
 from safetyd.operators.operator_service import OperatorService
+from safetyd.web.confirm_routes import ConfirmRoutes
 from safetyd.web.control_room.entrance import Entrance
 from safetyd.web.control_room.open_room import open_room
 from safetyd.web.control_room.sign_in_links import SignInLinks
@@ -107,6 +108,7 @@ class AgentAccess:
         self.telemetry = OtlpRoutes(
             lambda: of.settings.config.hosts, sender_of, calls, of.mailbox, accounts
         )
+        self.confirmations = ConfirmRoutes(sender_of, calls, accounts)
         self.hooks = HookSocket(
             lambda: of.settings.config.hosts,
             keyed,
@@ -114,6 +116,7 @@ class AgentAccess:
             parts.held,
             parts.news,
             calls,
+            ran=self.telemetry.ran,
             waits=WaitTimes(
                 lambda: of.settings.config.hosts,
                 lambda: of.settings.policy.telling,
@@ -267,10 +270,12 @@ class OperatorAccess:
                 agents.web.routes,
                 agents.web_hooks.routes,
                 agents.telemetry.routes,
+                agents.confirmations.routes,
             ),
             guest=lambda request: (
                 _session(self.room.guest(request))
                 or agents.telemetry.guest(request)
+                or agents.confirmations.guest(request)
                 or agents.web.guest(request)
             ),
             accounts=of.settings.accounts,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from safetyd.core.guards.host_places import HOST_SETTINGS
-from safetyd.hosts import json_text
+from safetyd.hosts import call_lock, json_text
 from safetyd.hosts.hook_command import HookCommand
 
 # Commands that decide for an operator, or that change which agents are guarded.
@@ -44,6 +44,7 @@ _UNWRITABLE: Final = (*KEYS, *CREDENTIALS, *SETTINGS)
 
 MARK: Final = "# Written by `safetyd protect`, removed by `safetyd unprotect`."
 REASON: Final = "safetyd: only operators may do this"
+UNANSWERED: Final = "safetyd: the hook gave no answer, so this call is blocked. Tell the user."
 
 # In Claude Code a path starts at the root with two slashes, and `Edit` covers all tools that write.
 CLAUDE_RULES: Final = (
@@ -80,31 +81,37 @@ def codex_rules(command: HookCommand) -> str:
     return "\n".join((MARK, *rules))
 
 
-def gemini_policy() -> str:
-    """Return a policy for Gemini CLI, whose rules match the arguments of a call as JSON."""
+def gemini_policy(lock: str = "") -> str:
+    """Return a policy for Gemini CLI, whose rules match the arguments of a call as JSON.
+
+    With a lock, it also denies each call that does not contain this key.
+    """
     commands = "|".join(OPERATOR_COMMANDS)
     unreadable, unwritable = _any_of(_UNREADABLE), _any_of(_UNWRITABLE)
     writes = r"(>|\b(tee|cp|mv|rm|ln|install|dd|truncate|sed|chmod)\b)[^;|&]*"
     rules = (
         ('"run_shell_command"', rf"\bsafetyd ({commands})\b"),
         (json.dumps(_GEMINI_READERS), unreadable),
-        ('["write_file", "replace"]', rf'"file_path":"{_TO_PATH}{unwritable}'),
+        ('["write_file", "replace"]', rf'"file_path":"[^"]*{unwritable}'),
         ('"run_shell_command"', writes + unwritable),
     )
-    return "\n".join((MARK, *(_gemini_rule(tool, pattern) for tool, pattern in rules)))
+    denied = [_gemini_rule(tool, pattern) for tool, pattern in rules]
+    if lock:
+        tools = json.dumps(call_lock.TOOLS)
+        denied.append(_gemini_rule(tools, rf"^(?![\s\S]*{lock})", priority=998, why=UNANSWERED))
+    return "\n".join((MARK, *denied))
 
 
 _GEMINI_READERS: Final = (
     *("run_shell_command", "read_file", "read_many_files", "list_directory"),
     *("glob", "grep_search", "search_file_content"),
 )
-_TO_PATH: Final = r'([^"]*[/])?'
 
 
-def _gemini_rule(tool: str, pattern: str) -> str:
+def _gemini_rule(tool: str, pattern: str, *, priority: int = 999, why: str = REASON) -> str:
     return (
         f"[[rule]]\ntoolName = {tool}\nargsPattern = '''{pattern}'''\n"
-        f'decision = "deny"\npriority = 999\ndenyMessage = {json.dumps(REASON)}\n'
+        f'decision = "deny"\npriority = {priority}\ndenyMessage = {json.dumps(why)}\n'
     )
 
 

@@ -1,13 +1,14 @@
 """Turns a decision into an answer for a host: what the hook prints, and its exit code."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
 
 from safetyd.core.messages.decision import Decision
-from safetyd.hosts.hook_event import Dialect
+from safetyd.hosts.call_lock import TOOLS, unlocking
+from safetyd.hosts.hook_event import Dialect, HookEvent
 
 
 class HookAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,6 +55,13 @@ def answer_to(dialect: Dialect, decision: Decision, news: str = "") -> HookAnswe
     if decision.request_id is not None and dialect in {"claude", "copilot"}:
         return _approved(dialect, context)
     return _printed(_hook_output("PreToolUse", context)) if context else _NOTHING
+
+
+def unlocked(answer: HookAnswer, event: HookEvent, lock: str) -> HookAnswer:
+    """Return the answer of Gemini CLI to a call that may run, with the key that unlocks it."""
+    arguments = unlocking(event.tool_name, event.tool_input, lock)
+    locked = event.tool_name in TOOLS
+    return _printed(_hook_output("BeforeTool", {"tool_input": arguments})) if locked else answer
 
 
 def greeting(dialect: Dialect) -> HookAnswer:
@@ -135,7 +143,7 @@ def _permission(decision: str, words: str) -> dict[str, str]:
     return {"permissionDecision": decision, "permissionDecisionReason": words}
 
 
-def _hook_output(event: str, fields: dict[str, str]) -> dict[str, object]:
+def _hook_output(event: str, fields: Mapping[str, object]) -> dict[str, object]:
     return {"hookSpecificOutput": {"hookEventName": event, **fields}}
 
 

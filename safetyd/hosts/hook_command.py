@@ -10,10 +10,13 @@ MARK: Final = "safetyd/hook.py"
 PATIENCE_S: Final = 600
 TIMEOUT_S: Final = PATIENCE_S + 60  # hosts run the call if a hook takes longer
 # Follows the command that asks, and turns every other exit code into code 2 with a text.
+TAIL_BEGIN: Final = "; s=$?; "  # of all versions
 TAIL: Final = (
-    "; s=$?; [ $s = 0 ] || [ $s = 2 ] || "
-    'echo "safetyd: the hook exited with code $s, so this call is blocked" >&2; '
-    "[ $s = 0 ] || exit 2"
+    f"{TAIL_BEGIN}[ $s = 0 ] || {{ "
+    'echo "safetyd: the hook exited with code $s, so this call is blocked. If safetyd was removed '
+    "or moved, every call is blocked: tell the user to install it again and to run safetyd "
+    "unprotect, or to delete the hooks with safetyd/hook.py from the settings of this agent."
+    '" >&2; exit 2; }'
 )
 
 
@@ -25,6 +28,7 @@ class HookCommand(NamedTuple):
     socket: str
     agent: str
     token_file: str = ""
+    lock: str = ""  # the key that unlocks calls of Gemini CLI
 
     def ask(self, dialect: Dialect) -> str:
         """Return the command that asks. If it fails in any way, it exits with code 2 and a text.
@@ -40,6 +44,8 @@ class HookCommand(NamedTuple):
         options = ["--socket", self.socket, "--agent", self.agent]
         if self.token_file:
             options += ["--token-file", self.token_file]
+        if self.lock:
+            options += ["--lock", self.lock]
         # Without -I and -S, Python would run files of the project and of the environment.
         return shlex.join([self.python, "-I", "-S", self.script, dialect, *options])
 

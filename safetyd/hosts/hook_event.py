@@ -1,5 +1,6 @@
 """Events that a host passes to its hook: calls, questions, results, starts and ends of sessions."""
 
+import codecs
 from typing import Final, Literal
 
 import msgspec
@@ -25,6 +26,7 @@ class HookEvent(msgspec.Struct, kw_only=True):
     is_interrupt: bool = False
     duration_ms: float | None = None
     reason: str = ""
+    workspace_roots: list[str] = []  # Cursor, which runs the hooks of Claude Code
     safetyd_dry_run: bool = False  # set by trials of `safetyd verify`, never by hosts
 
 
@@ -53,12 +55,21 @@ _read_object: Final = msgspec.json.Decoder(dict[str, object]).decode
 def read_event(dialect: Dialect, kind: HookKind, body: bytes) -> HookEvent:
     """Decode an event; a call without the name of a tool is unreadable."""
     try:
+        body = body.removeprefix(codecs.BOM_UTF8)  # Cursor begins with it
         event = _from_copilot(body) if dialect == "copilot" else _read(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         raise Unreadable(f"the event of the hook cannot be read: {exc}") from exc
     if kind not in {"start", "end"} and not event.tool_name:
         raise Unreadable("the event of the hook names no tool")
+    if not event.cwd and event.workspace_roots:
+        event.cwd = event.workspace_roots[0]
     return event
+
+
+def refuse_key(body: bytes, key: str) -> None:
+    """Refuse a call that contains the key which unlocks calls: only the daemon adds it."""
+    if key and key.encode() in body:
+        raise Unreadable("the call contains the key with which safetyd unlocks calls")
 
 
 def _from_copilot(body: bytes) -> HookEvent:

@@ -51,7 +51,9 @@ class Host(NamedTuple):
     oldest: str  # version that was tested
     trusts_hooks: bool = False  # it skips hooks that its user has not trusted
     unguarded: str = ""  # ways to start it without hooks
-    fails_open_before: str = ""  # older versions run a call whose hook takes too long
+    fails_open_before: str = ""  # older versions run a call whose hook takes too long or is killed
+    confirms: bool = False  # it can confirm calls without a further process
+    locked: frozenset[Scope] = frozenset()  # scopes in which a policy denies calls without a key
 
 
 class _Hooks(NamedTuple):
@@ -157,7 +159,9 @@ def _gemini_files(scope: Scope, place: Place) -> Sequence[SettingsFile]:
     if scope == "project":  # with a policy in the project, Gemini CLI always asks its user
         return (settings,)
     policy = folder / "policies" / "safetyd.toml"
-    return settings, _own_file(policy, lambda _: deny_rules.gemini_policy(), deny_rules.MARK)
+    return settings, _own_file(
+        policy, lambda command: deny_rules.gemini_policy(command.lock), deny_rules.MARK
+    )
 
 
 def _copilot_text(command: HookCommand) -> str:
@@ -316,9 +320,18 @@ HOSTS: Final = {
             _codex_files,
             oldest="0.169.0",
             trusts_hooks=True,
+            confirms=True,
             unguarded="`codex --disable hooks`",
         ),
-        Host("gemini", "Gemini CLI", "gemini", "gemini", _gemini_files, oldest="0.61.0"),
+        Host(
+            "gemini",
+            "Gemini CLI",
+            "gemini",
+            "gemini",
+            _gemini_files,
+            oldest="0.61.0",
+            locked=frozenset({"user"}),
+        ),
         Host("copilot", "Copilot CLI", "copilot", "copilot", _copilot_files, oldest="1.0.102"),
         Host("opencode", "OpenCode", "opencode", "opencode", _opencode_files, oldest="1.18.33"),
     )

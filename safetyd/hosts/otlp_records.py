@@ -43,7 +43,7 @@ class ToolRun(NamedTuple):
     session: str
     tool: str
     call: str  # empty: this host gives its calls no id
-    began: float  # Unix time
+    began: float  # Unix time; NaN: unknown
 
 
 Found = ModelCall | ToolRun
@@ -122,6 +122,10 @@ _read_value: Final = msgspec.json.Decoder(_Value).decode
 _read_typed: Final = msgspec.json.Decoder(_Typed).decode
 
 
+# Gemini CLI's errors of calls that its hook, its policy or its user refused.
+_REFUSED: Final = frozenset({"policy_violation", "stop_execution"})
+
+
 class _Attributes:
     """The attributes of a record, decoded one by one."""
 
@@ -159,9 +163,9 @@ class _Attributes:
 
     @property
     def did_not_run(self) -> bool:
-        """Return True if the call failed at once, without a hook: unknown tool, wrong arguments."""
+        """Return True if the call was refused, or failed at once, such as an unknown tool."""
         failed = self.value("success") in {False, "false"}
-        return failed and not self.number("duration_ms")
+        return failed and (not self.number("duration_ms") or self.word("error_type") in _REFUSED)
 
     @property
     def began(self) -> float:

@@ -115,7 +115,7 @@ def _further(tool: Tool, given: Arguments) -> Fields:
     return {"arguments": further}
 
 
-_FOLDERS: Final = ("workdir", "dir_path", "directory", "cwd")
+_FOLDERS: Final = ("workdir", "dir_path", "directory", "cwd", "working_directory")
 _CONTENTS: Final = ("content", "file_text")
 _PATCHES: Final = ("command", "input", "patch", "patchText")
 _OLD_AND_NEW: Final = (
@@ -390,12 +390,12 @@ def _table(*rows: tuple[str, Callable[[Arguments], Fields], str]) -> dict[str, T
     return {name: Tool(type_, fields) for type_, fields, names in rows for name in names.split()}
 
 
-# Tools of all hosts: Claude Code, Codex, Gemini, OpenCode, Copilot.
+# Tools of all hosts: Claude Code, Codex, Gemini, OpenCode, Copilot, and Cursor's `Shell`.
 TOOLS: Final = _table(
     (
         "run_shell",
         _command,
-        "Bash Monitor shell exec_command local_shell run_shell_command bash powershell",
+        "Bash Shell Monitor shell exec_command local_shell run_shell_command bash powershell",
     ),
     ("read_file", _paths, "Read NotebookRead view_image read_file read_many_files read view"),
     ("search", _listed, "Glob LS ToolSearch glob list_directory list"),

@@ -4,11 +4,13 @@ A failed command is a result for the model to read, not a failure of the agent. 
 or web tool, unless `tool_errors` is "count".
 """
 
+import math
 import re
 from typing import Final
 
 from safetyd.core.messages.telemetry import HOST_DENIED
-from safetyd.hosts.hook_event import HookEvent, HookKind
+from safetyd.hosts.hook_event import Dialect, HookEvent, HookKind
+from safetyd.hosts.otlp_records import ToolRun
 from safetyd.hosts.tool_call import MAX_WORD, TOOLS, Fields, call_id
 
 MAX_ERROR: Final = 1000
@@ -42,6 +44,12 @@ def telemetry_fields(
         **({} if event.duration_ms is None else {"latency_ms": max(0.0, event.duration_ms)}),
         **({"details": details} if details else {}),
     }
+
+
+def tool_run(dialect: Dialect, event: HookEvent) -> ToolRun:
+    """Return the tool that ran, as its report says. Reports do not say when it began."""
+    session, tool, call = event.session_id, event.tool_name, event.tool_use_id
+    return ToolRun(dialect, session[:MAX_WORD], tool[:MAX_WORD], call[:MAX_WORD], math.nan)
 
 
 def _details(kind: HookKind, event: HookEvent) -> Fields:

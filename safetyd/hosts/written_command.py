@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from safetyd.hosts import json_text
-from safetyd.hosts.hook_command import MARK, TAIL, HookCommand
+from safetyd.hosts.hook_command import MARK, TAIL_BEGIN, HookCommand
 from safetyd.hosts.hook_event import Dialect
 
 _CONSTANT: Final = re.compile(r'^const (SOCKET|AGENT|TOKEN_FILE) = (".*")$', re.MULTILINE)
@@ -21,7 +21,7 @@ def line_in(dialect: Dialect, text: str) -> str | None:
         settings = tomllib.loads(text) if dialect == "codex" else json_text.parse(text or "{}")
     except (json_text.NotJson, tomllib.TOMLDecodeError):
         return None
-    ours = (said for said in _strings(settings) if MARK in said and TAIL in said)
+    ours = (said for said in _strings(settings) if MARK in said and TAIL_BEGIN in said)
     return next(ours, None)
 
 
@@ -43,7 +43,7 @@ def _of_plugin(text: str) -> HookCommand | None:
 
 def _parsed(line: str) -> HookCommand | None:
     try:
-        words = shlex.split(line.partition(TAIL)[0])
+        words = shlex.split(line.partition(TAIL_BEGIN)[0])
     except ValueError:
         return None
     options = dict(zip(words[_OPTIONS_AT::2], words[_OPTIONS_AT + 1 :: 2], strict=False))
@@ -55,6 +55,7 @@ def _parsed(line: str) -> HookCommand | None:
         options.get("--socket", ""),
         options.get("--agent", ""),
         options.get("--token-file", ""),
+        options.get("--lock", ""),
     )
 
 

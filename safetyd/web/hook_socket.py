@@ -33,6 +33,7 @@ from safetyd.clock import uptime, worked
 from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.proposal import is_token
 from safetyd.host import user_name
+from safetyd.hosts.call_lock import is_key, without_key
 from safetyd.hosts.hook_answer import (
     NEEDS_TOKEN,
     TAKES_CONTEXT,
@@ -41,18 +42,27 @@ from safetyd.hosts.hook_answer import (
     greeting,
     look_at,
     refusal,
+    unlocked,
 )
-from safetyd.hosts.hook_event import Dialect, HookEvent, HookKind, Unreadable, read_event
+from safetyd.hosts.hook_event import (
+    Dialect,
+    HookEvent,
+    HookKind,
+    Unreadable,
+    read_event,
+    refuse_key,
+)
 from safetyd.hosts.host_prompts import HostPrompts
 from safetyd.hosts.hosts_config import HostsConfig
 from safetyd.hosts.loaded_check import HostUser, LoadedCheck, host_user
 from safetyd.hosts.name_owners import NameOwners
+from safetyd.hosts.otlp_records import ToolRun
 from safetyd.hosts.project_root import project_root
 from safetyd.hosts.prompt_answer import UNANSWERED
 from safetyd.hosts.request_news import RequestNews
 from safetyd.hosts.tool_call import MAX_WORD, Fields, call_folder, proposal_fields
-from safetyd.hosts.tool_report import telemetry_fields
-from safetyd.hosts.unasked_calls import UnaskedCalls
+from safetyd.hosts.tool_report import telemetry_fields, tool_run
+from safetyd.hosts.unasked_calls import Question, UnaskedCalls
 from safetyd.hosts.unnamed_calls import UnnamedCalls
 from safetyd.hosts.wait_times import WaitTimes
 from safetyd.web.http_connection import connections, cut_off, uid_of
@@ -91,6 +101,7 @@ class HookCall(NamedTuple):
     user: HostUser = HostUser()
     # The targets of paths that the hook saw; empty before it looked, None if it cannot look.
     seen: Mapping[str, str] | None = None
+    lock: str = ""  # the key that unlocks a call
 
     @property
     def subject(self) -> bytes:
@@ -110,7 +121,8 @@ class HookSocket:
     """Listens on the socket, and answers the hooks of coding agents.
 
     `anonymous` serves agents without a token, if they are admitted. `agent_of` returns the agent of
-    a token, or an empty text. `config` returns the current settings.
+    a token, or an empty text. `config` returns the current settings. `ran` compares a tool that ran
+    with the answers.
     """
 
     def __init__(  # noqa: PLR0913 - each is another part of the daemon
@@ -122,6 +134,7 @@ class HookSocket:
         news: RequestNews,
         calls: UnaskedCalls,
         *,
+        ran: Callable[[str, ToolRun], None],
         waits: WaitTimes,
         loaded: LoadedCheck,
         accounts: SenderAccounts,
@@ -138,6 +151,7 @@ class HookSocket:
         self._waits = waits
         self._calls = calls
         self._loaded = loaded
+        self._ran = ran
         self._agent_of = agent_of
         self._muted = muted
         self._path = directory.absolute() / config().socket
@@ -198,11 +212,19 @@ class HookSocket:
                 cut_off(request)
                 status = 413 if isinstance(exc, TooLong) else 408
                 return web.Response(status=status, text="the event is too long or too slow\n")
-            uid = uid_of(request)
-            user = host_user(uid, request.headers)
+            uid, lock = uid_of(request), request.headers.get("Safetyd-Lock", "")
             body, _, links = body.partition(b"\0")
-            seen = _seen(links) if "Safetyd-Looks" in request.headers else None
-            call = HookCall(agent, dialect, kind, uid, service, room, user, seen)
+            call = HookCall(
+                agent,
+                dialect,
+                kind,
+                uid,
+                service,
+                room,
+                host_user(uid, request.headers),
+                _seen(links) if "Safetyd-Looks" in request.headers else None,
+                lock if is_key(lock) else "",
+            )
             return await self._respond(request, call, body, nonce)
 
     async def _respond(
@@ -214,8 +236,11 @@ class HookSocket:
         response = web.StreamResponse(headers={"Content-Type": "application/x-safetyd-hook"})
         await response.prepare(request)
         async with aclosing(self.answers(call, body)) as answers:
-            async for answer in answers:
-                await response.write(_alive(nonce) if answer is None else _last(nonce, answer))
+            try:
+                async for answer in answers:
+                    await response.write(_alive(nonce) if answer is None else _last(nonce, answer))
+            except ConnectionResetError:  # the user interrupted the call, or the hook was killed
+                log.info("a hook of %s ended before it received its answer", call.agent)
         return response
 
     def _admitted(self, request: web.Request) -> tuple[str, Sender, HookService]:
@@ -238,6 +263,10 @@ class HookSocket:
         """Record what a host reports about a call or a session, and return the answer."""
         with suppress(Unreadable):
             event = read_event(call.dialect, call.kind, body)
+            if call.lock:
+                event.tool_input = without_key(event.tool_name, event.tool_input, call.lock)
+            if call.kind == "after" and event.tool_use_id:
+                self._ran(call.agent, tool_run(call.dialect, event))
             if call.kind in {"after", "denied"}:
                 self._prompts.ended(call.agent, call.dialect, event)
                 self._unnamed.match(call.agent, event)
@@ -264,25 +293,43 @@ class HookSocket:
         except Unreadable as exc:
             yield not_answered(call.dialect, call.kind, str(exc))
             return
+        asks = call.kind == "before" and not event.safetyd_dry_run
+        question = self._calls.asked(call.agent, event) if asks else None
         fields = await self._fields(call, event)
         if fields is None:
             yield UNANSWERED
             return
         with call.service.replies.awaited() as reply:
-            call.propose(fields, reply)
-            session = event.session_id[:MAX_WORD]
-            try:
-                async for _ in self._while_undecided(reply, session, call.room):
+            undecided = self._proposed(call, event, fields, reply, question)
+            async with aclosing(undecided):
+                async for _ in undecided:
                     yield None
-            finally:
-                self._release(reply)
         if isinstance(reply.content, LookAt):
             yield look_at(reply.content.paths)
             return
         decision = self._decision(reply)
-        if unnamed and decision is not None and decision.allowed:
+        if unnamed and _allows(decision):
             self._unnamed.add(call.agent, event)
         yield self._conclusion(call, event, fields, decision)
+
+    async def _proposed(
+        self,
+        call: HookCall,
+        event: HookEvent,
+        fields: Fields,
+        reply: AwaitedReply,
+        question: Question | None,
+    ) -> AsyncGenerator[None]:
+        """Propose a call, and yield every few seconds until it is decided or its hook is gone."""
+        call.propose(fields, reply)
+        try:
+            async for _ in self._while_undecided(reply, event.session_id[:MAX_WORD], call.room):
+                yield
+        finally:
+            self._release(reply)
+            # A hook that must look at paths first asks again.
+            if question is not None and not isinstance(reply.content, LookAt):
+                self._calls.answered(question, allowed=_allows(self._decision(reply)))
 
     def _conclusion(
         self, call: HookCall, event: HookEvent, fields: Fields, decision: Decision | None
@@ -291,14 +338,13 @@ class HookSocket:
         if call.kind == "permission":
             return self._prompts.answer(call.dialect, event, decision)
         self._prompts.judged(call.agent, call.dialect, fields, decision)
-        return self._answer_to(call, event.session_id[:MAX_WORD], decision)
+        return self._answer_to(call, event, decision)
 
     def _read(self, call: HookCall, body: bytes) -> tuple[HookEvent, bool]:
         """Return the event, and whether it had no id."""
         begun_s = worked()
         event = read_event(call.dialect, call.kind, body)
-        if call.kind == "before" and not event.safetyd_dry_run and not call.seen:
-            self._calls.asked(call.agent, event)
+        refuse_key(body, call.lock)
         unnamed = call.kind == "before" and self._unnamed.name(event)
         call.room.charge(worked() - begun_s)
         return event, unnamed
@@ -339,12 +385,18 @@ class HookSocket:
             return None
         return decision
 
-    def _answer_to(self, call: HookCall, session: str, decision: Decision | None) -> HookAnswer:
+    def _answer_to(self, call: HookCall, event: HookEvent, decision: Decision | None) -> HookAnswer:
         if decision is None:
             return refusal(call.dialect, "safetyd: the daemon cannot decide now. Try again soon.")
         delivers = call.dialect in TAKES_CONTEXT or not decision.allowed
+        session = event.session_id[:MAX_WORD]
         news = self._news.take(call.agent, session, decision) if delivers else ""
-        return answer_to(call.dialect, decision, news)
+        answer = answer_to(call.dialect, decision, news)
+        return unlocked(answer, event, call.lock) if call.lock and decision.allowed else answer
+
+
+def _allows(decision: Decision | None) -> bool:
+    return decision is not None and decision.allowed
 
 
 def not_answered(dialect: Dialect, kind: HookKind, why: str) -> HookAnswer:

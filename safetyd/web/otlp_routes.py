@@ -1,6 +1,6 @@
 """Receives the telemetry of coding agents (OTLP as JSON): costs, and unasked tool calls.
 
-A tool call is unasked if it ran although its hook did not ask safetyd. Bodies contain prompts. They
+A tool call is unasked if it ran although safetyd had not allowed it. Bodies contain prompts. They
 are parsed by `hosts/otlp_records.py` and then dropped: they never reach the journal, the log or an
 error.
 """
@@ -40,7 +40,6 @@ from safetyd.web.v1.http_refusals import (
 
 PATHS: Final = ("/otlp/v1/{signal}", "/otlp/t/{token}/v1/{signal}")
 MAX_BODY_BYTES: Final = 4 * 1024 * 1024
-APART_S: Final = 5.0  # pause between two rounds of events about unasked tool calls
 MAX_SEEN: Final = 20_000  # model calls that are recognised if they are sent again
 JSON: Final = "application/json"
 AS_JSON: Final = (
@@ -105,7 +104,6 @@ class OtlpRoutes:
             await anyio.sleep(max(0.0, due_t - uptime()))
             for unasked in self._calls.due(uptime()):
                 self._record(unasked)
-            await anyio.sleep(APART_S)
 
     def _answered(
         self, handler: Callable[[web.Request], Awaitable[None]]
@@ -161,8 +159,12 @@ class OtlpRoutes:
 
     def _ran(self, sender: TelemetrySender, run: ToolRun) -> None:
         if sender.protected or self._calls.has_asked(sender.agent):
-            self._calls.ran(sender.agent, run, uptime())
-            self._arrived.set()
+            self.ran(sender.agent, run)
+
+    def ran(self, agent: str, run: ToolRun) -> None:
+        """Compare a tool that ran with what safetyd allowed."""
+        self._calls.ran(agent, run, uptime())
+        self._arrived.set()
 
     def _spent(self, sender: TelemetrySender, call: ModelCall) -> None:
         """Report a model call once, however often it is sent."""
@@ -190,6 +192,7 @@ class OtlpRoutes:
                 tools=unasked.tools,
                 calls=unasked.calls,
                 session=unasked.session,
+                refused=unasked.refused,
             )
         )
 

@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+import msgspec
 import pytest
 
 from safetyd.core.catalogue.catalogue import alert_of, sentence_of
@@ -64,7 +65,20 @@ def test_operators_are_notified_at_once() -> None:
     alert = alert_of(RAN)
 
     assert (published.event_type, published.agent_id) == ("HOST_UNASKED", "claude-code")
-    assert sentence_of(RAN) == "claude-code ran Bash Edit without asking safetyd"
+    assert sentence_of(RAN) == "claude-code ran Bash Edit, which safetyd had not allowed"
     assert alert is not None
     assert alert.always
     assert alert.urgency == "high"
+    assert "without asking safetyd" in alert.title
+
+
+def test_a_refused_call_that_ran_is_named_as_such_with_the_way_to_end_the_session() -> None:
+    refused = msgspec.structs.replace(RAN, refused=1)
+    alert = alert_of(refused)
+
+    assert alert is not None
+    assert "although safetyd refused it" in alert.title
+    assert "end the session itself" in alert.text
+    assert "`pgrep -a claude`" in alert.text
+    (paused,) = caused(Engine(Policy(hosts=HostRules(unasked="pause"))).handle(refused))
+    assert paused.reason == "Bash, Edit ran although safetyd refused it"

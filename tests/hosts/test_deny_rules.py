@@ -11,6 +11,7 @@ import pytest
 from safetyd.console.command_table import GROUPS
 from safetyd.core.guards.rules import PROTECTED, SENSITIVE
 from safetyd.hosts import deny_rules
+from safetyd.hosts.call_lock import new_key
 from safetyd.hosts.hook_command import HookCommand
 from safetyd.hosts.host_catalog import HOSTS, Place
 
@@ -59,6 +60,14 @@ def test_the_policy_of_gemini(tool: str, arguments: dict[str, str], *, denied: b
         if tool in (rule["toolName"] if isinstance(rule["toolName"], list) else [rule["toolName"]])
     ]
     assert any(matches) is denied
+
+
+def test_gemini_accepts_every_pattern_of_the_policy() -> None:
+    """It ignores a rule whose pattern it takes for slow, with a warning."""
+    rules = tomllib.loads(deny_rules.gemini_policy(new_key()))["rule"]
+    for rule in rules:
+        assert len(rule["argsPattern"]) <= 2048
+        assert not re.search(r"\([^)]*[*+?{].*\)[*+?{]", rule["argsPattern"]), rule["toolName"]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from typing import Final
 
 import pytest
 
+from safetyd.hosts.hook_command import TAIL
 from safetyd.hosts.host_catalog import HOSTS
 from tests.conftest import RunningDaemon, StartDaemon
 from tests.hosts.user_home import UserHome
@@ -139,6 +140,40 @@ def test_a_version_that_runs_calls_after_a_timeout_is_named(home: UserHome) -> N
     home.install("claude", "2.1.197 (Claude Code)")
     home.protect("claude-code")
     assert home.problems("claude-code") == NOTES | {"fails_open"}
+    said = home.safetyd("verify", "claude-code").stdout
+    assert "is guarded, but not always:" in said
+    assert "runs a call if the hook takes too long" in said
+
+
+def test_a_guarded_host_is_guarded_in_the_strict_profile_too(
+    start_daemon: StartDaemon, tmp_path: Path
+) -> None:
+    home = UserHome(start_daemon('[hosts]\nprofile = "strict"\n'), tmp_path)
+    home.install("claude")
+
+    done = home.safetyd("protect", "claude-code", "--yes")
+
+    assert done.returncode == 0, done.stdout
+    assert "is guarded." in done.stdout
+
+
+def test_a_command_of_an_older_version_keeps_its_agent(home: UserHome) -> None:
+    done = home.safetyd("protect", "claude-code", "--agent", "mine", "--yes")
+    assert done.returncode == 0, done.stdout
+    path = home.path / SETTINGS
+    older = (
+        "; s=$?; [ $s = 0 ] || [ $s = 2 ] || "
+        'echo "safetyd: the hook exited with code $s, so this call is blocked" >&2; '
+        "[ $s = 0 ] || exit 2"
+    )
+    settings = path.read_text()
+    assert json.dumps(TAIL)[1:-1] in settings
+    path.write_text(settings.replace(json.dumps(TAIL)[1:-1], json.dumps(older)[1:-1]))
+    assert "incomplete" in home.problems("claude-code")
+
+    home.protect("claude-code")
+
+    assert path.read_text() == settings
 
 
 def test_a_project_has_an_agent_of_its_own_and_is_not_asked_twice(home: UserHome) -> None:

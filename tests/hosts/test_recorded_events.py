@@ -4,6 +4,7 @@ The files in `recorded/` are what each version sent, with other paths. A new ver
 with `make hosts`.
 """
 
+import codecs
 import json
 from collections.abc import Iterator
 from os.path import normpath
@@ -124,3 +125,23 @@ def test_a_call_and_its_report_have_the_same_id() -> None:
     assert reported is not None
     assert reported["id"] == proposed("claude", before).id
     assert (reported["ok"], reported["details"]) == (True, {"exit_code": 3})
+
+
+def test_cursor_runs_the_hooks_of_claude_code_with_its_own_payload() -> None:
+    """As Cursor's documents describe it; Cursor was not run."""
+    event = {
+        "conversation_id": "c1",
+        "hook_event_name": "preToolUse",
+        "workspace_roots": [PROJECT],
+        "cwd": "",
+        "session_id": "s1",
+        "tool_name": "Shell",
+        "tool_use_id": "t1",
+        "tool_input": {"command": "make", "working_directory": "src"},
+    }
+    body = codecs.BOM_UTF8 + json.dumps(event).encode()
+
+    found = proposal_fields("claude", read_event("claude", "before", body), 1000)
+
+    assert (found["type"], found["text"]) == ("run_shell", "make")
+    assert found["cwd"] == f"{PROJECT}/src"

@@ -2,6 +2,7 @@
 
 import json
 import urllib.request
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -83,7 +84,7 @@ def test_the_cost_of_model_calls_counts_once(daemon: RunningDaemon, name: str) -
 def test_a_used_up_session_budget_blocks_the_next_tool_call_with_words_for_the_model(
     start_daemon: StartDaemon,
 ) -> None:
-    daemon = start_daemon("[budget]\nsession_usd = 0.0002\n[hosts]\nwait_s = 0\n")
+    daemon = start_daemon('[budget]\nsession_usd = 0.0002\n[hosts]\nwait_s = 0\nunasked = "tell"\n')
     session, socket = calls_in(CLAUDE)[0].session, daemon.endpoint.hook
     assert hook(socket, {**bash("ls", "before"), "session_id": session}).passes
 
@@ -140,20 +141,42 @@ def test_a_tool_that_ran_unasked_is_told_and_pauses_the_agent(
     assert "HOST_UNASKED" in daemon.log()
 
 
-def test_tools_that_were_asked_about_are_not_told(daemon: RunningDaemon) -> None:
-    agents = {CLAUDE: "claude", CODEX: "codex", GEMINI: "gemini"}
-    for name, dialect in agents.items():
-        sent = sent_now(name)
-        for run in runs_in(sent):
-            asked = {**bash("ls", run.call), "session_id": run.session, "tool_name": run.tool}
-            if not run.call:
-                del asked["tool_use_id"]
-            hook(daemon.endpoint.hook, asked, dialect=dialect, agent=f"asks-{dialect}")
-        send(daemon, f"asks-{dialect}", sent)
+def ask_about_tools(daemon: RunningDaemon, name: str, agent: str, command: str) -> list[Sent]:
+    """Ask about each tool in the telemetry of a program; return that telemetry."""
+    dialect, sent = name.partition("-")[0], sent_now(name)
+    for run in runs_in(sent):
+        asked = {**bash(command, run.call), "session_id": run.session, "tool_name": run.tool}
+        if not run.call:
+            del asked["tool_use_id"]
+        hook(daemon.endpoint.hook, asked, dialect=dialect, agent=agent)
+    return sent
+
+
+def test_tools_that_were_allowed_are_not_told(daemon: RunningDaemon) -> None:
+    for name in (CLAUDE, GEMINI):
+        agent = f"asks-{name}".replace(".", "-")
+        send(daemon, agent, ask_about_tools(daemon, name, agent, "ls"))
     send(daemon, "asks-not", sent_now(CLAUDE))
 
     until(lambda: unasked(daemon, "asks-not"))  # the last of them all
-    assert [unasked(daemon, f"asks-{dialect}") for dialect in agents.values()] == [[], [], []]
+    assert all(not unasked(daemon, f"asks-{name}".replace(".", "-")) for name in (CLAUDE, GEMINI))
+
+
+@pytest.mark.parametrize("name", [CLAUDE, GEMINI])
+def test_a_refused_call_that_ran_is_told_within_two_seconds(
+    start_daemon: StartDaemon, name: str
+) -> None:
+    daemon, agent = start_daemon("[hosts]\nwait_s = 0\n"), "refused"
+    sent = ask_about_tools(daemon, name, agent, "rm -rf ~")
+
+    received = datetime.now(UTC)
+    send(daemon, agent, sent)
+    until(lambda: any(isinstance(e, Paused) for e in events(daemon.data_dir)))
+
+    found = [e for e in events(daemon.data_dir) if isinstance(e, HostUnasked | Paused)]
+    assert all(event.at - received < timedelta(seconds=2) for event in found)
+    (event,) = unasked(daemon, agent)
+    assert event.refused == event.calls
 
 
 def test_an_agent_with_a_token_of_its_own_sends_telemetry_and_is_not_expected_to_ask(

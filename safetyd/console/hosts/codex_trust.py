@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from safetyd.console.failure import Failure
+from safetyd.hosts.codex_confirmation import SERVER
 from safetyd.hosts.hook_command import MARK
 
 LIST_ID: Final = 1
@@ -24,7 +25,12 @@ class CodexHook(msgspec.Struct, rename="camel"):
     current_hash: str
     trust_status: str
     command: str = ""
+    server: str = ""  # of an MCP tool
     enabled: bool = True
+
+    @property
+    def is_ours(self) -> bool:
+        return MARK in self.command or self.server == SERVER
 
     @property
     def runs(self) -> bool:
@@ -84,5 +90,5 @@ def _listed(server: subprocess.Popen[bytes], lines: bytes) -> list[CodexHook]:
         if msgspec.json.decode(line, type=_Kind).id == LIST_ID:
             reply = msgspec.json.decode(line, type=_Reply)
             folders = reply.result.data if reply.result else []
-            return [hook for folder in folders for hook in folder.hooks if MARK in hook.command]
+            return [hook for folder in folders for hook in folder.hooks if hook.is_ours]
     raise Failure("`codex app-server` ended without a list of hooks", "codex")

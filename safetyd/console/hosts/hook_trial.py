@@ -16,7 +16,7 @@ from safetyd.hosts.hook_event import Dialect, trial_event
 
 PATIENCE_S: Final = 60.0
 TIMED: Final = 10  # calls
-HARMLESS: Final = "touch made-by-safetyd-verify"
+HARMLESS: Final = "ls"  # it needs no approval in any profile
 DESTRUCTIVE: Final = "rm -rf ~"
 
 

@@ -16,6 +16,7 @@ from safetyd.console.failure import Failure
 from safetyd.console.hosts import codex_trust
 from safetyd.console.hosts.host_version import is_older
 from safetyd.host import user_name
+from safetyd.hosts import codex_confirmation
 from safetyd.hosts.hook_command import HookCommand
 from safetyd.hosts.hook_switches import switched_off
 from safetyd.hosts.host_catalog import SCOPES, Host, Place, Scope, SettingsFile
@@ -65,6 +66,7 @@ class SeenHost(NamedTuple):
 def problems_of(seen: SeenHost) -> Iterator[Problem]:
     """Yield the problems of a host that has a part of safetyd in its settings."""
     yield from _versions(seen)
+    yield from _unconfirmed(seen)
     yield from _incomplete(seen)
     if seen.command is not None:
         yield from _programs(seen, seen.command)
@@ -97,10 +99,27 @@ def _versions(seen: SeenHost) -> Iterator[Problem]:
     elif is_older(seen.version, seen.host.fails_open_before):
         yield Problem(
             code="fails_open",
-            message=f"{seen.host.title} {seen.version} runs a call if the hook takes too long",
+            message=f"{seen.host.title} {seen.version} runs a call if the hook takes too long or "
+            "is killed",
             fix=f"Update {seen.host.title} to {seen.host.fails_open_before} or newer. From npm, "
             "that needs Node.js 22",
         )
+
+
+def _unconfirmed(seen: SeenHost) -> Iterator[Problem]:
+    if seen.host.confirms and not codex_confirmation.is_on(_text(seen.files[0])):
+        yield Problem(
+            code="fails_open",
+            message=f"{seen.host.title} does not confirm its calls with safetyd, so it runs a call "
+            "if a program kills its hook",
+            fix=f"Start the daemon, then run as an operator: {seen.protect}"
+            if seen.scope != "system"
+            else "Run `safetyd protect codex` as each user: its settings can contain a token",
+        )
+
+
+def _text(file: SettingsFile) -> str:
+    return (_readable(file.path) or b"").decode("utf-8", "replace")
 
 
 def _incomplete(seen: SeenHost) -> Iterator[Problem]:
@@ -117,12 +136,16 @@ def _incomplete(seen: SeenHost) -> Iterator[Problem]:
         except Failure as exc:
             yield Problem(code="unreadable", message=exc.message, fix="Make the file readable")
         else:
-            if seen.command is None or not current:
+            if seen.command is None or not current or _lacks_lock(seen, seen.command):
                 yield Problem(
                     code="incomplete",
                     message=f"{file.path} lacks a part of what `safetyd protect` writes",
                     fix=f"Run: {seen.protect}",
                 )
+
+
+def _lacks_lock(seen: SeenHost, command: HookCommand) -> bool:
+    return seen.scope in seen.host.locked and not command.lock
 
 
 def is_current(file: SettingsFile, text: str, command: HookCommand) -> bool:

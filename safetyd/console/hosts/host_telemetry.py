@@ -8,7 +8,7 @@ from safetyd.bus.keyring import Keyring, KeyUnusable
 from safetyd.bus.telemetry_tokens import read_tokens
 from safetyd.console import recorded_files
 from safetyd.console.locations import endpoint
-from safetyd.hosts import telemetry_settings
+from safetyd.hosts import codex_confirmation, telemetry_settings
 from safetyd.hosts.hook_command import HookCommand
 from safetyd.hosts.host_catalog import Host, Scope, SettingsFile
 from safetyd.hosts.telemetry_settings import TelemetryTarget
@@ -28,6 +28,8 @@ class HostTelemetry:
             return file.protected(text, command)
         bare = telemetry_settings.removed(host.dialect, text)
         guarded = file.protected(bare, command)
+        if host.confirms:
+            guarded = codex_confirmation.added(guarded, target)
         if telemetry_settings.elsewhere(host.dialect, bare, os.environ):
             return guarded
         return telemetry_settings.added(host.dialect, guarded, target)

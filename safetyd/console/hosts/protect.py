@@ -19,6 +19,7 @@ from safetyd.console.options import data_dir_option, json_option, together
 from safetyd.console.recorded_files import Change, diff
 from safetyd.console.service.service_installation import is_installed
 from safetyd.console.terminal_text import document, plain, several
+from safetyd.hosts import call_lock
 from safetyd.hosts.host_catalog import HOSTS, Scope
 from safetyd.hosts.telemetry_settings import masked
 
@@ -218,13 +219,15 @@ def _is_guarded(state: HostState) -> bool:
 
 
 def _diff(change: Change) -> str:
-    return diff(change, lambda line: plain(masked(line)))
+    return diff(change, lambda line: plain(call_lock.masked(masked(line))))
 
 
 def _summary(state: HostState, directory: Path, changes: Sequence[Change]) -> Iterator[str]:
     host, works = HOSTS[state.host], _is_guarded(state)
     title = f"{host.title} {state.version}".strip()
-    yield f"{title} is guarded." if works else f"{title} is NOT guarded yet:"
+    fails_open = any(problem.code == "fails_open" for problem in state.problems)
+    guarded = f"{title} is guarded, but not always:" if fails_open else f"{title} is guarded."
+    yield guarded if works else f"{title} is NOT guarded yet:"
     if not state.version:
         yield f"  {host.title} is not installed. The settings apply once it is."
     yield from _changed(state, changes)
@@ -232,8 +235,8 @@ def _summary(state: HostState, directory: Path, changes: Sequence[Change]) -> It
         times = f" (median of {one.calls} calls)" if one.calls > 1 else ""
         yield f"  {one.claim:40} {'yes' if one.holds else 'NO'}, {one.took_ms:.0f} ms{times}"
     for problem in state.problems:
-        if problem.breaks:
-            yield f"  {plain(problem.message, 1000)}. {plain(problem.fix, 1000)}"
+        if problem.breaks or problem.code == "fails_open":
+            yield f"  {plain(problem.message, 1000)}. {plain(problem.fix, 1000)}."
     readable = any(problem.code == "key_readable" for problem in state.problems)
     yield f"  {'this agent can read your key':40} {_SAME_USER if readable else 'no'}"
     if not works and endpoint(directory) is None:

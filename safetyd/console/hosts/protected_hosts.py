@@ -33,6 +33,8 @@ from safetyd.console.locations import endpoint
 from safetyd.console.recorded_files import Change
 from safetyd.core.messages.proposal import is_token
 from safetyd.host import SOCKET
+from safetyd.hosts.call_lock import is_key, new_key
+from safetyd.hosts.codex_confirmation import without
 from safetyd.hosts.hook_command import HookCommand
 from safetyd.hosts.host_catalog import HOSTS, Host, Place, Scope, SettingsFile, trusted_by_codex
 from safetyd.hosts.json_text import NotJson
@@ -119,7 +121,7 @@ class ProtectedHosts:
         elif found:
             problems, state = (not_protected(seen),), "open"
         sends = any(
-            is_on((recorded_files.read(file.path) or b"").decode("utf-8", "replace"))
+            is_on(without((recorded_files.read(file.path) or b"").decode("utf-8", "replace")))
             for file in files
         )
         return HostState(
@@ -286,6 +288,9 @@ class ProtectedHosts:
         found = endpoint(self._data_dir)
         socket = found.hook if found and found.hook else str(self._data_dir.absolute() / SOCKET)
         command = HookCommand(sys.executable, str(HOOK), socket, name)
+        if self._scope in host.locked:
+            lock = written.lock if written else ""
+            command = command._replace(lock=lock if is_key(lock) else new_key())
         trial = Trial(command.ask(host.dialect), command, host.dialect, Path.cwd())
         token_file = self._records.token_file(name)
         if token_file.exists() or needs_token(trial):

@@ -248,14 +248,25 @@ def _to_look(event: events.AnomalyFound) -> str:
 
 def _unasked(event: events.HostUnasked) -> Alert:
     """Return the alert about tools that ran unasked. `hosts.unasked` does not change it."""
+    tools = ", ".join(event.tools)
     session = f" in session {event.session}" if event.session else ""
+    if event.refused:
+        title = f"NOT ALLOWED: {event.agent} ran {tools} although safetyd refused it"
+        why = "The agent ignored the answer, or its hook was killed."
+    else:
+        title = f"NOT ASKED: {event.agent} ran {tools} without asking safetyd"
+        why = (
+            "Its hooks are switched off, broken or killed: by a file of the project, by a flag, by "
+            "an update, or by a program that it runs."
+        )
     return at_once(
         Alert(
             key=f"host_unasked {event.agent}",
             urgency="high",
-            title=f"NOT ASKED: {event.agent} ran {', '.join(event.tools)} without asking safetyd",
-            text=f"{event.agent} reported it{session}. Its hooks are switched off or broken: by a "
-            "file of the project, by a flag, or by an update. Check the project, then run "
+            title=title,
+            text=f"{event.agent} reported it{session}. {why} A pause does not reach a session that "
+            "skips its hooks, so end the session itself: close its terminal, or find its process "
+            f"with `pgrep -a {event.host}` and end it with `kill`. Then check the project and run "
             "`safetyd verify`.",
             agent=event.agent,
         )
@@ -373,9 +384,9 @@ ENTRIES: Final = (
     ),
     Entry(
         events.HostUnasked,
-        notice=Notice("HOST_UNASKED", "high", "{agent} ran {tools} without asking safetyd"),
+        notice=Notice("HOST_UNASKED", "high", "{agent} ran {tools}, which safetyd had not allowed"),
         reason="",
-        facts="host session tools calls",
+        facts="host session tools calls refused",
         alert=_unasked,
     ),
     Entry(

@@ -162,13 +162,14 @@ class AnomalyFound(Event, kw_only=True, omit_defaults=True, tag="anomaly_found")
 
 
 class HostUnasked(Event, kw_only=True, omit_defaults=True, tag="host_unasked"):
-    """A coding agent ran tools although its hook did not ask safetyd."""
+    """A coding agent ran tools that safetyd had not allowed."""
 
     agent: str
     host: str  # The coding agent, such as claude.
     tools: tuple[str, ...]  # Some of the tools, each once.
     calls: int = 1
     session: str = ""
+    refused: int = 0  # How many of the calls safetyd had refused; the others did not ask.
 
 
 class HostFilesAccepted(Event, kw_only=True, omit_defaults=True, tag="host_files_accepted"):

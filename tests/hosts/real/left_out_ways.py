@@ -42,7 +42,8 @@ WAYS: Final = {
     ),
     "gemini": (
         Way("settings.json", leaves_out=False, files=_GEMINI),
-        Way("settings.json, trusted", leaves_out=True, files=_GEMINI, trust=GEMINI_TRUST),
+        # The hooks do not run, and the policy denies each call without their key.
+        Way("settings.json, trusted", leaves_out=False, files=_GEMINI, trust=GEMINI_TRUST),
     ),
     "copilot": (
         Way("settings.json", leaves_out=False, files=_COPILOT),

@@ -50,13 +50,13 @@ WITHOUT_TELEMETRY: Final = {
     "gemini": (
         Way(
             "no telemetry",
-            leaves_out=True,
+            leaves_out=False,
             files={".gemini/settings.json": _GEMINI},
             trust=GEMINI_TRUST,
         ),
     ),
 }
-UNNOTICED: Final = {"--setting-sources", "no exporter", "no telemetry"}
+UNNOTICED: Final = {"--setting-sources", "no exporter"}
 UNNOTICED_BEFORE: Final = {("2.1.197", "telemetry disabled")}  # the newer version notices
 
 TELEMETRY: Final = {"GEMINI_TELEMETRY_ENABLED": ""}  # a rehearsal switches it off

@@ -16,7 +16,8 @@ from safetyd.console.hosts.rehearsal.model_stand_in import Conversation, Talk, m
 from safetyd.hosts.host_catalog import Host
 
 RUN_S: Final = 120.0
-HARMLESS: Final = "touch rehearsed"
+HARMLESS: Final = "ls"  # it needs no approval in any profile
+LISTED: Final = "listed-by-rehearsal"
 # safetyd must judge it as destructive. Should a host run it, it removes nothing.
 DESTRUCTIVE: Final = 'touch destroyed; test "$HOME" = /nonexistent && rm -rf ~'
 
@@ -36,6 +37,7 @@ def rehearsed(host: Host) -> Iterator[Tried]:
     with tempfile.TemporaryDirectory() as folder, model(headless.api) as server:
         cwd, settings = Path(folder) / "empty", Path(folder) / "settings.json"
         cwd.mkdir()
+        (cwd / LISTED).touch()
         settings.write_text(headless.settings)
         given = headless.addressed(server.url, settings)
         server.talk = Talk(conversation())
@@ -45,12 +47,12 @@ def rehearsed(host: Host) -> Iterator[Tried]:
         except subprocess.TimeoutExpired:
             said = f"the host did not end within {RUN_S:.0f} s"
         server.talk.end()
-        ran = [(cwd / name).exists() for name in ("rehearsed", "destroyed")]
+        destroyed = (cwd / "destroyed").exists()
     took_ms = (time.monotonic() - begun) * 1000
     reached = results[1:] and "safetyd" in results[1]
     for claim, holds in (
-        ("rehearsal: the harmless command ran", ran[0]),
-        ("rehearsal: the destructive one did not", len(results) > 1 and not ran[1]),
+        ("rehearsal: the harmless command ran", bool(results) and LISTED in results[0]),
+        ("rehearsal: the destructive one did not", len(results) > 1 and not destroyed),
         ("rehearsal: the reason reached the model", bool(reached)),
     ):
         yield Tried(claim=claim, holds=holds, took_ms=took_ms, said="" if holds else said[-1000:])

@@ -2,7 +2,9 @@
 
 import json
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import get_args
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from safetyd.core.events.decision_events import Decided, Reported
 from safetyd.core.messages.telemetry import Outcome
 from safetyd.hosts.hook_event import Dialect
+from tests.checkout import ROOT
 from tests.conftest import RunningDaemon, StartDaemon
 from tests.hosts.hook_process import Ran, bash, hook, start_hook
 from tests.journeys.agents import until
@@ -49,10 +52,18 @@ def test_harmless_calls_run_and_dangerous_ones_do_not(daemon: RunningDaemon) -> 
     assert hook(socket, {"tool_name": "Brew", "tool_input": {"what": "tea"}}).refuses
 
 
+@pytest.fixture
+def lasting_path() -> Iterator[Path]:
+    """A folder that is not for temporary files, in which every agent may write."""
+    (ROOT / "dist").mkdir(exist_ok=True)
+    with TemporaryDirectory(dir=ROOT / "dist") as place:
+        yield Path(place)
+
+
 def test_a_host_works_in_its_own_repository_whatever_the_default_project_is(
-    start_daemon: StartDaemon, tmp_path: Path
+    start_daemon: StartDaemon, lasting_path: Path
 ) -> None:
-    safetyd, shop, docs = (tmp_path / name for name in ("safetyd", "shop", "shop/docs"))
+    safetyd, shop, docs = (lasting_path / name for name in ("safetyd", "shop", "shop/docs"))
     for root in (safetyd, shop):
         (root / ".git").mkdir(parents=True)
     docs.mkdir()

@@ -212,7 +212,9 @@ def test_an_approved_program_needs_no_further_approval_in_its_project_until_revo
 
     call("one")
     (request,) = pending(daemon, "remembering")
-    promise = f"further calls of ledgerkit verify by remembering in {tmp_path / 'app'}, for 8 h"
+    promise = (
+        f"further calls of ledgerkit verify by remembering in {tmp_path / 'app'}, with no other"
+    )
     assert promise in daemon.safetyd("show", request, "--json").stdout
     shown = " ".join(daemon.safetyd("show", request).stdout.split())
     assert "further calls of ledgerkit verify" in shown

@@ -314,7 +314,8 @@ class Grants(Actor):
         mine = [f for f in found if f.program == made.program and f.effect is Effect.UNKNOWN]
         if made.folder and not all(_begins(f, made.program, proposal.text) for f in mine):
             return False
-        if made.folder and not are_like(shown_words(mine), made.words, made.folder):
+        inputs = [f for f in found if not f.program]
+        if made.folder and not are_like(shown_words((*mine, *inputs)), made.words, made.folder):
             return False
         others = [f for f in found if not f.passes and f not in mine]
         # Other work in the command was not shown to the operator.

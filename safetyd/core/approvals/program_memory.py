@@ -38,7 +38,8 @@ def remembered(
     proposal = proposed.proposal
     if not folder or not hours or kind.raised or not reader.reads(kind, proposal):
         return None
-    found = [finding for finding in reader.reading(proposal).findings if not finding.passes]
+    findings = reader.reading(proposal).findings
+    found = [finding for finding in findings if not finding.passes]
     programs = {finding.program for finding in found}
     unlisted = all("unlisted" in finding.traits for finding in found)
     if len(programs) != 1 or not unlisted or not is_command_alone(proposed):
@@ -46,7 +47,7 @@ def remembered(
     objections = {rule for verdict in verdicts for rule in (verdict.rule, *verdict.also)}
     if objections != {rule for finding in found for rule in rules_of(finding)}:
         return None
-    words = shown_words(found)
+    words = shown_words((*found, *(finding for finding in findings if not finding.program)))
     if len(words) > MAX_WORDS or any(verdict.masks_text for verdict in verdicts):
         return None
     return RememberedProgram(program=programs.pop(), folder=folder, hours=hours, words=words)

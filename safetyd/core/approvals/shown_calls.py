@@ -19,9 +19,13 @@ _is_name = re.compile(r"[\w@%+,.=][\w@%+,.=/-]*").fullmatch
 _parts_of = re.compile(r"[=,]").split
 
 
-def shown_words(calls: Sequence[Finding]) -> tuple[str, ...]:
-    """Return the words of calls that an operator sees."""
-    return tuple(word for call in calls for word in (*call.words, _END))
+def shown_words(found: Sequence[Finding]) -> tuple[str, ...]:
+    """Return the words of calls that an operator sees, and the files that they get as input."""
+    return tuple(word for each in found for word in (*_words_of(each), _END))
+
+
+def _words_of(found: Finding) -> Sequence[str]:
+    return found.words if found.program else [touch.given for touch in found.touches]
 
 
 def are_like(words: Sequence[str], shown: Sequence[str], folder: str) -> bool:

@@ -265,11 +265,20 @@ class Invocation:
         where = self.scope.place(word.text)
         if not word.fixed:
             return Flow(None, word.origin or COMMAND)
-        known = self.scope.files.get(where.path)
+        known = self.scope.files.get(where.path) or self._fetched(where.path)
         if known is not None:
             return known
         own = where.kind == places.INSIDE or self.scope.elsewhere
         return None if own else Flow(None, where.kind)
+
+    def _fetched(self, path: str) -> Flow | None:
+        """Return an unknown content if the command has just cloned or unpacked a folder above."""
+        files = self.scope.files
+        while files and "/" in path:
+            path = path.rpartition("/")[0]
+            if path in files:
+                return UNKNOWN_TEXT
+        return None
 
     def script(self, word: Word, way: str, read: Callable[[str], None] | None = None) -> None:
         """Record the effect of running a file. Its content is analysed if it is known."""

@@ -136,6 +136,7 @@ def test_other_rules_and_other_places_still_apply() -> None:
         "ledgerkit verify --out build/c.txt",
         "ledgerkit verify --exec 'ls -l' b.txt",
         "ledgerkit verify key=value",
+        "ledgerkit verify < b.txt",
     ],
 )
 def test_a_later_call_may_name_other_files_of_the_project_and_other_numbers(command: str) -> None:
@@ -166,6 +167,7 @@ def test_a_later_call_may_name_other_files_of_the_project_and_other_numbers(comm
         "ledgerkit verify 'some other text'",
         "ledgerkit verify --quiet secret.txt",
         "ledgerkit verify a.txt && ledgerkit verify --delete-all",
+        "ledgerkit verify < /etc/passwd",
     ],
 )
 def test_options_paths_and_texts_that_the_request_did_not_show_need_approval(command: str) -> None:

@@ -11,7 +11,7 @@ from safetyd.core.shell.calls import Call
 from safetyd.core.shell.invocation import Invocation, visible
 from safetyd.core.shell.programs import Program, matches
 from safetyd.core.shell.reading import HOLE, Access, Effect, Trait, each, word_set
-from safetyd.core.shell.words import COMMAND, NAME, VARIABLE, Flow, Word, as_one
+from safetyd.core.shell.words import COMMAND, NAME, UNKNOWN_TEXT, VARIABLE, Flow, Word, as_one
 
 _NEXT_TO_PROJECT: Final = re.compile(r"\.\./\w[\w.-]*")
 _STASH: Final = "after `git stash`"
@@ -280,6 +280,7 @@ def _clone(inv: Invocation) -> None:
         inv.writes(target)
         if target.fixed:  # the folder is new, because git refuses one that is not empty
             inv.scope.made |= {inv.scope.place(target.text).path}
+            inv.scope.files[inv.scope.place(target.text).path] = UNKNOWN_TEXT
 
 
 def _bisect(inv: Invocation) -> None:

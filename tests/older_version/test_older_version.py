@@ -37,7 +37,7 @@ NEWER: Final = frozenset(
     {
         *("last_decisions", "spending", "failure_windows", "version_history", "kept_days"),
         *("blocked_attempts", "link_revocations", "program_memory", "unasked_tools", "writers"),
-        *("on_call", "approved_shapes", "missing_folders"),
+        *("on_call", "approved_shapes", "missing_folders", "host_files", "host_files_memory"),
     }
 )
 MOVING: Final = frozenset({"left_s", "undeliverable"})  # these change while a daemon runs

@@ -192,10 +192,11 @@ class HookSocket:
             # A hook that reports does not wait for the answer, so it may be gone by now.
             return web.Response(body=_last(nonce, self.report(call, body)))
         response = web.StreamResponse(headers={"Content-Type": "application/x-safetyd-hook"})
-        await response.prepare(request)
-        async with aclosing(self.answers(call, body)) as answers:
-            async for answer in answers:
-                await response.write(_alive(nonce) if answer is None else _last(nonce, answer))
+        with suppress(ConnectionError):  # the hook is gone
+            await response.prepare(request)
+            async with aclosing(self.answers(call, body)) as answers:
+                async for answer in answers:
+                    await response.write(_alive(nonce) if answer is None else _last(nonce, answer))
         return response
 
     def _admitted(self, request: web.Request) -> tuple[str, Sender, HookService]:

@@ -24,7 +24,7 @@ class SenderLimits(msgspec.Struct, frozen=True, kw_only=True):
     requests_saved: float = 20.0  # burst
     bytes_at_once: int = 16 * MIB  # of bodies that are read or being answered
     bytes_per_s: int = MIB  # of bodies
-    bytes_saved: int = 16 * MIB  # burst
+    bytes_saved: int = 8 * MIB  # burst: the longest body
     message_bytes_per_s: int = MIB // 4  # of messages for the engine
     saved_s: float = 4.0  # burst of messages and their bytes: those of this many seconds
     dry_runs_per_minute: int = 120  # `safetyd verify` makes about fifteen
@@ -32,7 +32,7 @@ class SenderLimits(msgspec.Struct, frozen=True, kw_only=True):
     # were active. All its agents share the other half. Other senders have only one agent.
     known_agents: int = 0
     known_saved_s: float = 16.0  # burst of messages of such an agent
-    known_bytes_saved: int = 8 * MIB  # burst of its bodies: the longest one
+    known_bytes_saved: int = MIB  # burst of its bodies
     # A report is large if it is beyond this many times the price of its tokens, and not small.
     price_factor: int = 10
     small_report_usd: float = 1.0

@@ -234,13 +234,13 @@ class HookSocket:
             # A hook that reports does not wait for the answer, so it may be gone by now.
             return web.Response(body=_last(nonce, self.report(call, body)))
         response = web.StreamResponse(headers={"Content-Type": "application/x-safetyd-hook"})
-        await response.prepare(request)
-        async with aclosing(self.answers(call, body)) as answers:
-            try:
+        try:
+            await response.prepare(request)
+            async with aclosing(self.answers(call, body)) as answers:
                 async for answer in answers:
                     await response.write(_alive(nonce) if answer is None else _last(nonce, answer))
-            except ConnectionResetError:  # the user interrupted the call, or the hook was killed
-                log.info("a hook of %s ended before it received its answer", call.agent)
+        except ConnectionError:  # the user interrupted the call, or the hook was killed
+            log.info("a hook of %s ended before it received its answer", call.agent)
         return response
 
     def _admitted(self, request: web.Request) -> tuple[str, Sender, HookService]:

@@ -140,6 +140,7 @@ def test_bytes_are_reserved_before_a_body_is_read_and_given_back(
 ) -> None:
     with accounts.begin(of_agent("code")) as room:
         room.reserve(LARGEST)
+        time.t += 3600
         room.reserve(LARGEST)
         time.t += 3600
         with accounts.begin(of_agent("code")) as other:

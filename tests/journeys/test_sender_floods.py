@@ -42,7 +42,7 @@ def works(daemon: RunningDaemon, agent: str, for_s: float) -> list[Ran]:
     ("kind", "limit"),
     [
         ("silent", "connections"),
-        ("bodies", "bytes"),
+        ("bodies", "bytes_per_s"),
         ("calls", "requests"),
         ("pages", "connections"),
     ],
@@ -70,4 +70,5 @@ def test_a_flood_takes_nothing_from_known_agents_of_the_same_user_and_is_named(
     assert (sender, limit) in [(over["sender"], over["limit"]) for over in said["over_limits"]]
     assert f"OVER LIMIT: {sender}" in shown.stdout
     assert sender in health.decode()
+    assert "Traceback" not in daemon.log()
     assert daemon.log().count(f"{sender} is over the limit of ") <= len(said["over_limits"])

@@ -52,6 +52,7 @@ class Host(NamedTuple):
     trusts_hooks: bool = False  # it skips hooks that its user has not trusted
     unguarded: str = ""  # ways to start it without hooks
     fails_open_before: str = ""  # older versions run a call whose hook takes too long or is killed
+    does_not_hold: str = ""  # what safetyd cannot make it refuse
     confirms: bool = False  # it can confirm calls without a further process
     locked: frozenset[Scope] = frozenset()  # scopes in which a policy denies calls without a key
 
@@ -322,6 +323,7 @@ HOSTS: Final = {
             trusts_hooks=True,
             confirms=True,
             unguarded="`codex --disable hooks`",
+            does_not_hold="a call runs if a program kills its hook and the daemon",
         ),
         Host(
             "gemini",
@@ -330,6 +332,7 @@ HOSTS: Final = {
             "gemini",
             _gemini_files,
             oldest="0.61.0",
+            does_not_hold="a call of an MCP server runs if a program kills its hook",
             locked=frozenset({"user"}),
         ),
         Host("copilot", "Copilot CLI", "copilot", "copilot", _copilot_files, oldest="1.0.102"),

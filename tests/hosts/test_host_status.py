@@ -145,6 +145,18 @@ def test_a_version_that_runs_calls_after_a_timeout_is_named(home: UserHome) -> N
     assert "runs a call if the hook takes too long" in said
 
 
+@pytest.mark.parametrize(
+    ("host", "said"),
+    [
+        ("codex", "a call runs if a program kills its hook and the daemon"),
+        ("gemini", "a call of an MCP server runs if a program kills its hook"),
+    ],
+)
+def test_what_a_host_cannot_refuse_is_said(home: UserHome, host: str, said: str) -> None:
+    for command in (("protect", host, "--yes"), ("verify", host)):
+        assert f"cannot be made to hold here: {said}." in home.safetyd(*command).stdout
+
+
 def test_a_guarded_host_is_guarded_in_the_strict_profile_too(
     start_daemon: StartDaemon, tmp_path: Path
 ) -> None:

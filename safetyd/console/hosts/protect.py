@@ -249,6 +249,8 @@ def _summary(state: HostState, directory: Path, changes: Sequence[Change]) -> It
     yield f"  To undo this: safetyd unprotect {state.host}{option}"
     if changes:
         yield f"  Start new sessions of {host.title}: open sessions may not ask safetyd."
+    if host.does_not_hold:
+        yield f"  {host.title} cannot be made to hold here: {host.does_not_hold}."
     if host.unguarded:
         yield f"  The hooks are skipped by {host.unguarded}."
 

@@ -13,6 +13,7 @@ from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.decision_events import Decided, Proposed
 from safetyd.core.messages.binding import as_shown, shown_paths
 from safetyd.core.shell.reading import HOLE, Access, Touch
+from safetyd.core.text.folding import is_masked
 from safetyd.core.text.path_globs import UNFOLLOWED
 
 MAX_SHOWN: Final = 200  # paths that the sender of a proposal is asked to look at
@@ -63,6 +64,8 @@ def links_of(
 
 def moved(state: EngineState, asked: Decided) -> str:
     """Return why an approved action is not what the operator saw, or an empty string."""
+    if is_masked(asked.proposal.text):  # its paths are not recorded
+        return ""
     now = links_of(state, asked)
     if now.hidden:  # what the sender saw is not known now
         same = {*now.resolved} - {UNFOLLOWED} <= {*asked.resolved}

@@ -123,7 +123,8 @@ def all_match(globs: Globs, proposed: Proposed, kind: Kind, root: str) -> bool:
     patch = patch_of(proposal, edits=kind.edits)
     touched = (*proposal.paths, *proposed.resolved, *(file.path for file in patch.files))
     places = [place(path, root, proposal.cwd) for path in touched]
-    known = bool(places) and not patch.problem
+    # The targets of links in a command are not all that it touches.
+    known = bool(proposal.paths or patch.files) and not patch.problem
     return known and all(not p.opaque and globs.find(p) is not None for p in places)
 
 

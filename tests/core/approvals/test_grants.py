@@ -161,6 +161,14 @@ def test_all_paths_must_match_the_globs(paths: tuple[str, ...], allowed: bool) -
     assert queue.proposes(propose(1, type="modify_code", paths=paths)).allowed is allowed
 
 
+def test_a_grant_for_paths_covers_no_command_by_the_targets_of_its_links() -> None:
+    queue = QueueStory()
+    queue.happens(granted(type="run_shell", paths=("src/**",)))
+    linked = propose(1, type="run_shell", text="cat a ../b && make", resolved=("src/a",))
+
+    assert not queue.proposes(linked).allowed
+
+
 def test_a_sensitive_path_is_lifted_only_by_a_grant_that_names_paths() -> None:
     queue = QueueStory()
     queue.happens(granted())

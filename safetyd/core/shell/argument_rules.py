@@ -44,6 +44,7 @@ _PRINTING: Final = word_set("""
 _paths = re.compile(
     r"(?:^|^-[A-Za-z]|[=:,@;|(\[{\"'+!<>])(/[^\s,;|()\[\]{}\"'<>]+|~/[^\s,;|()\[\]{}\"'<>]+)"
 ).findall
+_address = re.compile(r"(?<![\w+.-])(?!file:)[A-Za-z][\w+.-]*://[^\s\"'<>]*")
 _is_compound = re.compile(r"[=:,@;|(\[{\"'+!<>][/~]").search
 _LEAKING: Final = frozenset({COMMAND, DECODED, LIST, PROJECT})
 
@@ -186,7 +187,7 @@ def _find_secrets(inv: Invocation, call: Call, found: Sequence[Finding]) -> None
     if not words:
         return
     known = {touch.path for finding in found for touch in finding.touches}
-    named = [path for word in words for path in _paths(word.text)]
+    named = [path for word in words for path in _paths(_address.sub("", word.text))]
     new = [path for path in named if inv.scope.place(path).path not in known]
     inv.names([*new, *islice(_joined(call), MAX_JOINED)])
 

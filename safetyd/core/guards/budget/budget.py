@@ -274,8 +274,8 @@ class Budget(Guard):
         kept = balances.kept(event, number, event.t, shares) if limits[2] else 0
         if not kept:
             return None
-        total, agent = balances.day(number).total, event.agent
-        return Standing("kept", agent, agent, total, limits[2] - kept)
+        agent, used = event.agent, balances.rivals(event, number)
+        return Standing("kept", agent, agent, used, limits[2] - kept)
 
     def _refusal(self, proposed: Proposed, limits: Limits, shares: Shares, need: int) -> Verdict:
         touched = [*self._touched(_payer(proposed), proposed, limits, shares)]

@@ -50,7 +50,7 @@ _SPENDING: Final[Columns[Spending]] = {
 _LARGE: Final[Columns[LargeReported]] = {
     "large reports": lambda row: row.id,
     "agent": lambda row: row.agent,
-    "date": lambda row: row.date.isoformat(),
+    "date": lambda row: row.date,
     "reports": lambda row: row.reports,
     "reported": lambda row: usd(row.usd),
     "counted for others": lambda row: usd(row.counted),

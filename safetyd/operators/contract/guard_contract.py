@@ -1,6 +1,6 @@
 """Queries about guards: budgets, breakers, limits, spending, anomalies and action types."""
 
-from datetime import date, datetime
+from datetime import datetime
 from typing import Annotated, Literal
 
 import msgspec
@@ -45,7 +45,7 @@ class LargeReported(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str  # for `budget_strike`
     agent: str
-    date: date  # the UTC day
+    date: str  # the UTC day, such as 2026-03-01
     reports: int  # how many there were
     usd: float  # their sum, beyond what was reserved
     counted: float  # how much of it counts for other agents

@@ -67,7 +67,7 @@ def _budgets(state: EngineState, moment: Moment, name: str) -> Iterator[Budget]:
     pending = guard.pending(name)
     yield budget(day, pending)
     shares = (one for one in guard.raisable("agent", name, moment.at) if one.scope == "share")
-    yield from (budget(one, pending) for one in shares if one.account.used)
+    yield from (budget(one, pending) for one in shares)
     others.sort(key=lambda one: one.account.used, reverse=True)
     yield from (budget(one, pending) for one in others)
 

@@ -88,7 +88,7 @@ def _large(entry: LargeReports) -> LargeReported:
     return LargeReported(
         id=entry.id,
         agent=entry.agent,
-        date=date.fromordinal(entry.day),
+        date=date.fromordinal(entry.day).isoformat(),
         reports=entry.count,
         usd=usd(entry.nano),
         counted=usd(entry.common),

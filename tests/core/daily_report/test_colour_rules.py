@@ -42,7 +42,7 @@ TEN_DOLLARS = configured(0.0, Policy(budget=BudgetConfig(day_usd=10.0)))
 
 
 def spent(usd: float) -> Settled:
-    return happens(Settled, 1.0, agent="code", ok=True, cost_usd=usd)
+    return happens(Settled, 1.0, agent="code", ok=True, cost_usd=usd, priced_nano=round(usd * 1e9))
 
 
 def outcomes(good: int, bad: int) -> list[Event]:
@@ -66,14 +66,14 @@ STORIES: dict[str, tuple[str, list[Event]]] = {
         "rollback",
         [happens(Reported, agent="code", telemetry=Rollback(ref="HEAD~1"))],
     ),
-    "a budget that is spent": ("budget_gone", [TEN_DOLLARS, spent(10.0)]),
+    "a budget that is spent": ("budget_gone", [TEN_DOLLARS, spent(5.0), spent(5.0)]),
     "a budget that refused": ("budget_gone", [mark("exceeded")]),
     "a lost message": ("nobody_told", [due("d1", "n1"), not_told("d1")]),
     "a high anomaly": ("high_anomaly", [anomaly("high")]),
     "safe mode": ("safe_mode", [happens(SafeModeEntered, by="safetyd")]),
     "safe mode of yesterday": ("safe_mode", [blocked(guard="safe_mode")]),
     "errors": ("error_rate", outcomes(18, 2)),
-    "a budget that is nearly spent": ("budget_near", [TEN_DOLLARS, spent(8.01)]),
+    "a budget that is nearly spent": ("budget_near", [TEN_DOLLARS, spent(4.0), spent(4.01)]),
     "a budget that warned": ("budget_near", [mark("warning")]),
     "nobody for a day": (
         "no_person",
@@ -121,7 +121,7 @@ def test_a_day_without_any_record_is_unknown_and_not_green() -> None:
     [
         [anomaly("medium"), anomaly("low")],
         [mark("exceeded", scope="session"), mark("warning", scope="chain")],
-        [TEN_DOLLARS, spent(8.0)],
+        [TEN_DOLLARS, spent(4.0), spent(4.0)],
         outcomes(19, 1),
         outcomes(0, 19),
         [due("d1", "n1"), due("d2", "n1"), not_told("d1"), told("d2")],

@@ -22,6 +22,7 @@ from safetyd.core.events.request_events import (
     Superseded,
 )
 from safetyd.core.guards.budget.budget import BudgetConfig
+from safetyd.core.messages.money import NANO
 from safetyd.core.messages.telemetry import Commit, Heartbeat, Iteration, Outcome
 from safetyd.core.messages.verdict import ASK
 from safetyd.core.policy import Policy
@@ -297,10 +298,10 @@ def test_the_budget_is_that_of_the_day_in_utc_and_can_be_raised() -> None:
     of_model = happens(BudgetRaised, 4.0, scope="model", id="m", usd=99.0, by="alice", reason="x")
     days = folded(
         configured(0.0, policy),
-        happens(Settled, 1.0, agent="code", ok=True, cost_usd=4.0),
+        happens(Settled, 1.0, agent="code", ok=True, cost_usd=4.0, priced_nano=NANO),
         raised,
         of_model,
-        happens(Settled, 5.0, agent="code", ok=True, cost_usd=4.5),
+        happens(Settled, 5.0, agent="code", ok=True, cost_usd=4.5, priced_nano=NANO),
         happens(Settled, DAY, agent="code", ok=True, cost_usd=1.0),
     ).days
 

@@ -164,7 +164,7 @@ HOLDS: dict[str, Story] = {
             propose(0, "ops", "o"),
             report(1, Outcome(ok=True, cost_usd=2.5)),
         ),
-        done=(raised(2, "agent", 0.5, "code"),),
+        done=(raised(2, "agent", 1.0, "code"),),
         policy=Policy(budget=BudgetConfig(day_usd=5.0)),
     ),
     "budget with larger limits": Story(

@@ -60,7 +60,8 @@ def test_the_projection_says_when_the_limit_is_reached_with_what_is_set_aside() 
 
 
 def test_money_that_is_used_up_is_so_now() -> None:
-    engine = played(propose(0), spent(1, 50.0))
+    engine = Engine(Policy(budget=BudgetConfig(party_share=1.0)))
+    play(engine, propose(0), spent(1, 50.0))
 
     assert shown(engine, 9 * HOUR)["projection"]["used_up_at"] == "2026-03-01T21:00:00Z"
 

@@ -135,15 +135,26 @@ class Balances:
         part, agents = shares.kept // max(len(others), 1), self.day(number).agents
         return sum(max(part - agents.get(name, NOTHING).used, 0) for name in others)
 
+    def rivals(self, who: Sender, number: int) -> Account:
+        """Return what those used of the day for whom a part is kept, and the agent itself.
+
+        For an agent with a key, that excludes anonymous agents: they never take its room.
+        """
+        day = self.day(number)
+        total, pool = day.total, day.parts.get(ANONYMOUS)
+        if who.keyless or pool is None:
+            return total
+        spent = max(total.spent - pool.total.spent, 0)
+        reserved = max(total.reserved - pool.total.reserved, 0)
+        return Account(spent, reserved, total.raised)
+
     def over_share(self, proposed: Proposed, shares: Shares, need: int) -> bool:
         """Return whether a share is used up. For the anonymous pool, include `need`."""
-        parts = self.day(proposed.at.toordinal()).parts
-        if not parts:
-            return False
-        model = proposed.proposal.model
-        if shares.pooled and proposed.keyless and _lacks(parts.get(ANONYMOUS), shares, model, need):
+        parts, model = self.day(proposed.at.toordinal()).parts, proposed.proposal.model
+        if shares.pooled and _lacks(parts.get(ANONYMOUS, NO_PART), shares, model, need):
             return True
-        return _lacks(parts.get(proposed.agent), shares, model, 0)
+        part = parts.get(proposed.agent)
+        return part is not None and _lacks(part, shares, model, 0)
 
     def affords(self, proposed: Proposed, limits: Limits, need: int) -> bool:
         """Return whether all accounts of a proposal have room for `need`."""
@@ -182,9 +193,7 @@ class Balances:
             yield from (held for held in books.reservations.values() if held.pending)
 
 
-def _lacks(part: Part | None, shares: Shares, model: str | None, need: int) -> bool:
-    if part is None:
-        return False
+def _lacks(part: Part, shares: Shares, model: str | None, need: int) -> bool:
     if shares.day and part.total.lacks(shares.day, need):
         return True
     if not shares.model or model is None:

@@ -191,12 +191,20 @@ class Budget(Guard):
         return max(number, day.number), day.total.spent
 
     def raisable(self, scope: str, name: str, at: datetime) -> tuple[Standing, ...]:
-        """Return the limited budgets that an operator can raise for the day."""
+        """Return the limited budgets that an operator can raise for the day.
+
+        Every agent has a share. It can be raised once the agent used some of it.
+        """
         payer = Payer(name, model=name if scope == "model" else None, keyless=scope == "keyless")
         shares = self._shares_of(keyless=payer.keyless)
         touched = self._touched(payer, Moment(at, 0.0), self._limits, shares)
         scopes = {"agent", "share"} if scope == "agent" else {scope}
-        return tuple(found for found in touched if found.scope in scopes and found.base)
+        return tuple(
+            found
+            for found in touched
+            if found.scope in scopes and found.base
+            if found.scope != "share" or found.account.used
+        )
 
     def fullest(self, agent: str, t: float) -> Iterator[Standing]:
         """Yield the chain and the session of an agent with the least money left."""
@@ -266,8 +274,8 @@ class Budget(Guard):
         kept = balances.kept(event, number, event.t, shares) if limits[2] else 0
         if not kept:
             return None
-        total, agent = balances.day(number).total, event.agent
-        return Standing("kept", agent, agent, total, limits[2] - kept)
+        agent, used = event.agent, balances.rivals(event, number)
+        return Standing("kept", agent, agent, used, limits[2] - kept)
 
     def _refusal(self, proposed: Proposed, limits: Limits, shares: Shares, need: int) -> Verdict:
         touched = [*self._touched(_payer(proposed), proposed, limits, shares)]

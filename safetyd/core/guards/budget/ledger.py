@@ -325,8 +325,9 @@ class Ledger:
         """
         counted: Counted = {}
         if kept:
-            total, whole = self.state.day.total, shares.day + shares.kept
-            beyond = min(beyond, max(total.left(whole) - reserved - kept, 0))
+            used = self.balances.rivals(payer, self.state.day.number)
+            room = used.left(shares.day + shares.kept) - reserved - kept
+            beyond = min(beyond, max(room, 0))
         for model in (None,) if payer.model is None else (None, payer.model):
             left = beyond
             for party, already, shares_ in self._limited(payer, reserved, shares, claimed=claimed):

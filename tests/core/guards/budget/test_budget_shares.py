@@ -223,7 +223,7 @@ def test_an_operator_raises_a_budget_for_the_day(
 
 
 def test_what_has_no_limit_cannot_be_raised() -> None:
-    assert shop("code", day_usd=0).budget.raisable("agent", "code", at(0)) == ()
+    assert shop("code").budget.raisable("agent", "code", at(0)) == ()
     assert shop().budget.raisable("keyless", "", at(0)) == ()
 
 

@@ -224,7 +224,8 @@ def _breakers(view: StatusAnswer) -> Iterator[str]:
         why = f"{plain(row.reason)}, {duration(row.open_s or 0.0)} ago"
         yield f"BREAKER: {plain(row.breaker)} is {state} for {whom(row)}: {why}"
         probe = f"in {duration(row.wait_s)}" if row.wait_s else "now"
-        yield f"  Next probe: {probe}. The breaker closes when a probe succeeds."
+        closes = "The breaker closes when enough probes succeed (breaker.probe_count)."
+        yield f"  Next probe: {probe}. {closes}"
     if more := view.tripped - len(view.breakers):
         yield f"  and {more} more: `safetyd breakers`"
 

@@ -5,7 +5,7 @@ send both for one round, so the larger number counts.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Protocol
+from typing import Annotated, Final, Protocol
 
 import msgspec
 from msgspec import Meta
@@ -18,6 +18,7 @@ from safetyd.core.events.guard_events import Forgotten, NameForgotten
 from safetyd.core.messages.telemetry import Iteration
 from safetyd.core.messages.verdict import ALLOW, ALLOWED, Severity, Verdict
 
+MAX_EARLY: Final = 1_000  # sessions without a proposal, because anyone can invent them
 Limit = Annotated[int, Meta(ge=0)]
 
 
@@ -45,13 +46,11 @@ class Rounds(msgspec.Struct, gc=False):
     dispatched: int = 0
     reported: int = 0
 
-    @property
-    def count(self) -> int:
-        return max(self.dispatched, self.reported)
-
 
 class IterationsState(msgspec.Struct):
     agents: dict[str, dict[str, Rounds]] = {}  # by agent and session
+    # Rounds that anonymous agents reported before the session's first proposal, oldest first.
+    early: dict[str, int] = {}
 
 
 class Admits(Protocol):
@@ -96,12 +95,13 @@ class Iterations(Guard):
     def rounds(self, agent: str) -> dict[str, int]:
         """Return the rounds of each active session that has any."""
         mine = self._state.agents.get(agent, {})
-        return {session: rounds.count for session, rounds in mine.items()}
+        return {session: self.count(agent, session) for session in mine}
 
     def count(self, agent: str, session: str = "") -> int:
         """Return the rounds of an active session. The implicit session is called ""."""
+        early = self._state.early.get(_key(agent, session), 0)
         rounds = self._state.agents.get(agent, {}).get(session)
-        return rounds.count if rounds else 0
+        return max(rounds.dispatched, rounds.reported + early) if rounds else early
 
     def most(self, agent: str) -> int:
         """Return the highest number of rounds in one active session."""
@@ -138,12 +138,19 @@ class Iterations(Guard):
         if event.episode is not None:
             return
         if event.session is None:
-            self._state.agents.pop(event.agent, None)
+            self._forget(event.agent)
         else:
             self._drop(event.agent, event.session)
 
     def _gone(self, event: NameForgotten) -> None:
-        self._state.agents.pop(event.agent, None)
+        self._forget(event.agent)
+
+    def _forget(self, agent: str) -> None:
+        self._state.agents.pop(agent, None)
+        early, whose = self._state.early, _key(agent, "")
+        self._state.early = {
+            key: count for key, count in early.items() if not key.startswith(whose)
+        }
 
     def _decided(self, event: Decided) -> None:
         if event.type == "dispatch" and event.decision is ALLOW:
@@ -156,6 +163,11 @@ class Iterations(Guard):
         session = event.telemetry.session or ""
         if self._admits(event.agent, session, keyless=event.keyless):
             self._rounds(event.agent, session).reported += 1
+        elif event.keyless:
+            early, key = self._state.early, _key(event.agent, session)
+            early[key] = early.pop(key, 0) + 1
+            if len(early) > MAX_EARLY:
+                del early[next(iter(early))]
 
     def _rounds(self, agent: str, session: str) -> Rounds:
         mine = self._state.agents.setdefault(agent, {})
@@ -165,10 +177,15 @@ class Iterations(Guard):
         return rounds
 
     def _drop(self, agent: str, session: str) -> None:
+        self._state.early.pop(_key(agent, session), None)
         mine = self._state.agents.get(agent, {})
         mine.pop(session, None)
         if not mine:
             self._state.agents.pop(agent, None)
+
+
+def _key(agent: str, session: str) -> str:
+    return f"{agent} {session}"
 
 
 def _verdict(agent: str, compared: str, remedy: str) -> Verdict:

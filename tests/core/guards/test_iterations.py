@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from safetyd.core.events.decision_events import SessionClosed
 from safetyd.core.events.guard_events import Forgotten
-from safetyd.core.guards.iterations import Iterations, IterationsConfig
+from safetyd.core.guards.iterations import MAX_EARLY, Iterations, IterationsConfig
 from safetyd.core.messages.telemetry import Heartbeat, Iteration
 from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict
 from safetyd.core.sessions import MAX_SESSIONS, Sessions, SessionsConfig
@@ -191,18 +191,30 @@ def test_only_dispatches_that_were_allowed_count() -> None:
     assert guard.count("writer") == 0
 
 
-def test_names_that_only_talk_and_have_no_key_are_not_remembered() -> None:
+def test_rounds_before_the_first_proposal_of_an_anonymous_agent_count() -> None:
     sessions = Sessions(SessionsConfig())
     guard = configured(IterationsConfig(), {}, sessions)
     talk = report(0, Iteration(), "writer")
     talk.keyless = True
-
-    guard.observe(talk)
-    assert guard.save()() == limits().save()()
+    for _ in range(4):
+        guard.observe(talk)
 
     sessions.observe(decided(propose(0, "writer"), ALLOWED))
     guard.observe(talk)
-    assert guard.count("writer") == 1
+
+    assert guard.count("writer") == 5
+    assert dispatch(guard).rule == "iterations.limit"
+
+
+def test_names_that_only_talk_and_have_no_key_are_remembered_up_to_a_limit() -> None:
+    guard = configured(IterationsConfig(), {}, Sessions(SessionsConfig()))
+    for number in range(MAX_EARLY + 1):
+        talk = report(0, Iteration(), f"writer-{number}")
+        talk.keyless = True
+        guard.observe(talk)
+
+    assert [guard.count(f"writer-{number}") for number in (0, 1, MAX_EARLY)] == [0, 1, 1]
+    assert guard.agents == ()
 
 
 def test_talk_of_many_sessions_is_bounded_and_opens_no_way_around() -> None:

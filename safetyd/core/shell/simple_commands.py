@@ -218,7 +218,9 @@ class Commands:
                 stdin = DOWNLOADED
             else:
                 inside = where.kind == places.INSIDE
-                stdin = scope.files.get(where.path, Flow(None, PROJECT if inside else COMMAND))
+                unread = Flow(None, PROJECT if inside else COMMAND)
+                empty = where.path == "/dev/null"
+                stdin = NOTHING if empty else scope.files.get(where.path, unread)
         return stdin
 
     def _redirect(self, command: Command, flow: Flow, scope: Scope) -> Flow:

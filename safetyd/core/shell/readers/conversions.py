@@ -97,6 +97,9 @@ def read_ssh_keygen(inv: Invocation) -> None:
 def read_openssl(inv: Invocation) -> None:
     """Analyse `openssl`. Reading certificates is harmless, because they are public."""
     call = inv.call
+    if call.verb == "s_client" and inv.stdin is not None and inv.stdin.text is None:
+        remedy = "without piped input, or with `</dev/null`"
+        inv.found(Effect.LEAVES, "sends its input to another machine", remedy=remedy)
     public_key = call.verb in {"pkey", "rsa", "ec"} and call.has_surely("-pubin")
     if (call.verb not in _PUBLIC and not public_key) or call.has(
         "-key", "-signkey", "-CAkey", "-newkey"

@@ -1,5 +1,6 @@
 """People of a story: they read messages when they are awake, and answer requests."""
 
+from collections import Counter
 from datetime import datetime, timedelta
 from random import Random
 from typing import Final
@@ -97,7 +98,7 @@ class People:
         self._clock = clock
         self._answers = answers
         self._persons = persons(record)
-        self._seen: dict[tuple[str, str], int] = {}  # messages about a request, by person
+        self._read_by = Counter[str]()  # messages, by person
 
     def arrived(self, tasks: anyio.abc.TaskGroup, arrival: Arrival) -> None:
         self._record.arrivals.append(arrival)
@@ -107,17 +108,18 @@ class People:
 
     async def _read(self, person: RehearsedPerson, arrival: Arrival) -> None:
         await self._until(person.reads_at(arrival))
-        chance = self._record.story.chance(person.told.name, arrival.delivery)
+        self._read_by[person.told.name] += 1
+        count = self._read_by[person.told.name]
+        chance = self._record.story.chance(person.told.name, "reads", count)
         await self._until(person.answers_at(self._clock.now().at, chance))
         for entry in arrival.entries:
             for ref in entry:
-                await self._answer(person, arrival, ref)
+                await self._answer(person, arrival, ref, chance)
 
-    async def _answer(self, person: RehearsedPerson, arrival: Arrival, ref: str) -> None:
+    async def _answer(
+        self, person: RehearsedPerson, arrival: Arrival, ref: str, chance: Random
+    ) -> None:
         told = person.told
-        key = told.name, ref
-        self._seen[key] = self._seen.get(key, 0) + 1
-        chance = self._record.story.chance(*key, self._seen[key])
         if chance.random() < told.ignores:
             return
         via = "cli" if told.by == "terminal" else f"link:{arrival.channel}"

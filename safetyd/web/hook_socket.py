@@ -289,12 +289,13 @@ class HookSocket:
         """Yield None at once and every few seconds, and then the answer to a call or question."""
         yield None
         try:
-            event, unnamed = self._read(call, body)
+            event = _event_of(call, body)
         except Unreadable as exc:
             yield not_answered(call.dialect, call.kind, str(exc))
             return
         asks = call.kind == "before" and not event.safetyd_dry_run
         question = self._calls.asked(call.agent, event) if asks else None
+        unnamed = call.kind == "before" and self._unnamed.name(event)
         fields = await self._fields(call, event)
         if fields is None:
             yield UNANSWERED
@@ -340,15 +341,6 @@ class HookSocket:
         self._prompts.judged(call.agent, call.dialect, fields, decision)
         return self._answer_to(call, event, decision)
 
-    def _read(self, call: HookCall, body: bytes) -> tuple[HookEvent, bool]:
-        """Return the event, and whether it had no id."""
-        begun_s = worked()
-        event = read_event(call.dialect, call.kind, body)
-        refuse_key(body, call.lock)
-        unnamed = call.kind == "before" and self._unnamed.name(event)
-        call.room.charge(worked() - begun_s)
-        return event, unnamed
-
     async def _fields(self, call: HookCall, event: HookEvent) -> Fields | None:
         """Return the fields of the proposal, or None if the user of the host answers."""
         begun_s = worked()
@@ -393,6 +385,15 @@ class HookSocket:
         news = self._news.take(call.agent, session, decision) if delivers else ""
         answer = answer_to(call.dialect, decision, news)
         return unlocked(answer, event, call.lock) if call.lock and decision.allowed else answer
+
+
+def _event_of(call: HookCall, body: bytes) -> HookEvent:
+    """Return the event of a call or question. The time that this takes is charged."""
+    begun_s = worked()
+    event = read_event(call.dialect, call.kind, body)
+    refuse_key(body, call.lock)
+    call.room.charge(worked() - begun_s)
+    return event
 
 
 def _allows(decision: Decision | None) -> bool:

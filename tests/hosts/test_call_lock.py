@@ -9,7 +9,7 @@ import pytest
 from safetyd.hosts.call_lock import PREFIX, SHELL, TOOLS, new_key, unlocking, without_key
 from safetyd.hosts.deny_rules import gemini_policy
 from tests.conftest import RunningDaemon, StartDaemon
-from tests.hosts.hook_process import hook
+from tests.hosts.hook_process import PROJECT, hook
 
 KEY = new_key()
 CALLS = [
@@ -65,7 +65,7 @@ def daemon(start_module_daemon: StartDaemon) -> RunningDaemon:
 
 
 def ask(daemon: RunningDaemon, tool: str, arguments: dict[str, object], key: str = KEY) -> object:
-    event = {"session_id": "s", "cwd": "/project", "tool_name": tool, "tool_input": arguments}
+    event = {"session_id": "s", "cwd": str(PROJECT), "tool_name": tool, "tool_input": arguments}
     options = ("--lock", key)
     ran = hook(daemon.endpoint.hook, event, *options, dialect="gemini", agent="gemini")
     assert ran.code == 0
@@ -75,7 +75,7 @@ def ask(daemon: RunningDaemon, tool: str, arguments: dict[str, object], key: str
 @pytest.mark.journey
 def test_only_an_allowed_call_receives_the_key(daemon: RunningDaemon) -> None:
     arguments: dict[str, object] = {"command": "ls", "description": "List"}
-    large: dict[str, object] = {"file_path": "/project/a", "content": "word " * 1_000_000}
+    large: dict[str, object] = {"file_path": str(PROJECT / "a"), "content": "word " * 1_000_000}
 
     for tool, given in ((SHELL, arguments), ("write_file", large)):
         allowed = ask(daemon, tool, given)

@@ -6,7 +6,7 @@ import pytest
 from safetyd.hosts.hook_event import HookEvent
 from safetyd.hosts.tool_report import telemetry_fields
 from tests.conftest import StartDaemon
-from tests.hosts.hook_process import hook
+from tests.hosts.hook_process import PROJECT, hook
 
 
 def report(tool: str, more: dict[str, object], *, count: bool) -> dict[str, object]:
@@ -48,9 +48,9 @@ def test_counted_errors_lead_to_safe_mode_and_exit_codes_do_not(start_daemon: St
 
     def fail(tool: str, number: int, error: str) -> bool:
         """Return whether a call was allowed, and report that it failed."""
-        arguments = {"command": "pytest -q", "file_path": f"/home/me/project/{number}.py"}
+        arguments = {"command": "pytest -q", "file_path": str(PROJECT / f"{number}.py")}
         call = {"tool_name": tool, "tool_input": arguments, "tool_use_id": f"{tool}{number}"}
-        call |= {"session_id": "s1", "cwd": "/home/me/project"}
+        call |= {"session_id": "s1", "cwd": str(PROJECT)}
         passes = hook(daemon.endpoint.hook, call).passes
         hook(daemon.endpoint.hook, {**call, "error": error}, "--event", "after")
         return passes

@@ -154,7 +154,7 @@ def test_a_permission_request_without_text_is_refused_with_the_missing_field(
 
 
 def test_a_permission_covers_what_its_request_showed(daemon: RunningDaemon) -> None:
-    shown = {"text": "make test", "paths": ["a.py"], "target": {"name": "ci", "shard": 2}}
+    shown = {"text": "make test", "paths": ["/srv/a.py"], "target": {"name": "ci", "shard": 2}}
     with Asker(daemon, name()) as agent:
         why = {"context": {"only": "on staging"}}
         asked = permission(agent, "run_shell", context={**shown, "only": "on staging"})

@@ -171,19 +171,18 @@ def test_an_approval_does_not_cover_a_link_that_leads_elsewhere_now(
 
 
 def test_a_path_that_the_daemon_cannot_see_needs_approval_unless_the_hook_saw_it(
-    daemon: RunningDaemon, agent: Asker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    daemon: RunningDaemon, agent: Asker, tmp_path: Path
 ) -> None:
     (tmp_path / ".ssh").mkdir()
     (tmp_path / "notes").symlink_to(".ssh/id_rsa")
     (tmp_path / "plain").write_text("")
-    monkeypatch.setenv("HOME", str(tmp_path))
     hidden = "/dev/pts/ptmx"  # on a file system that the daemon does not look into
     read = {"tool_name": "Read", "tool_input": {"file_path": hidden}}
 
     blind = ask(agent, "read_file", paths=[hidden])
     saw = hook(daemon.endpoint.hook, read)
-    secret = hook(daemon.endpoint.hook, bash("cat ~/notes"))
-    harmless = hook(daemon.endpoint.hook, bash("cat ~/plain"))
+    secret = hook(daemon.endpoint.hook, bash("cat ~/notes"), home=tmp_path)
+    harmless = hook(daemon.endpoint.hook, bash("cat ~/plain"), home=tmp_path)
 
     assert blind["decision"] == "require_confirmation"
     assert blind["triggered_rules"] == ["classify.unfollowed_paths"]

@@ -13,7 +13,7 @@ from tests.journeys.failing_server import made
 
 # What the daemon sends when it looks up its journal, reads it, and starts to listen.
 OPENS: Final = "$JS.API.STREAM.INFO"
-REPLAYS: Final = "$JS.API.CONSUMER.MSG.NEXT"
+REPLAYS: Final = "$JS.API.CONSUMER.CREATE"
 LISTENS: Final = "SUB safety.v1.open.claim"
 
 

@@ -130,6 +130,7 @@ def _old_outbox(checkpoint: Checkpoint) -> bytes:
     for queue in saved["lanes"].values():
         for batch in queue["rows"].values():
             batch.pop("latest", None)
+            batch.pop("eager", None)
     for delivery in saved["kept"]["deliveries"].values():
         for name in ("limited_until", "opened"):
             delivery.pop(name, None)

@@ -95,7 +95,7 @@ async def test_too_many_questions_do_not_wait_together(
 async def test_while_muted_nothing_is_asked_or_done(tmp_path: Path) -> None:
     async with room_site(tmp_path) as site:
         site.displaced = True
-        for call in (TopBarQuestion(), StopCommand(), DenyCommand(ids=("req_0",))):
+        for call in (TopBarQuestion(), DenyCommand(ids=("req_0",))):
             with pytest.raises(Unanswered, match="another daemon"):
                 await site.gateway.ask("alice", call)
 

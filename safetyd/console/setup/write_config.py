@@ -137,7 +137,7 @@ def _reloads(place: ConfigPlace) -> bool:
 
 def _offer_reload(place: ConfigPlace) -> None:
     """Reload the running daemon if the operator wants that, so that the new rules apply."""
-    if click.confirm("Reload the running daemon now?", default=True, err=True):
+    if click.confirm("Reload the running daemon now?", default=False, err=True):
         reply = ask_daemon(Location(data_dir=place.data_dir), ReloadCommand(), patience_s=RELOAD_S)
         click.echo(said_of_reload(reply))
 

@@ -35,7 +35,8 @@ def chosen_request(location: Location, agent: str | None) -> RequestDetails | No
         click.echo(f"{plain(agent)} has no pending requests." if agent else "Nothing is pending.")
         return None
     click.echo(card(shown, Clock().now().at, columns()))
-    if not click.confirm(f"Approve {plain(shown.id)}?", default=False):
+    question = f"Approve {plain(shown.id)}?"
+    if not click.confirm(question, default=False):
         click.echo("Nothing was approved.")
         return None
     now = anyio.run(_meant, location, agent)

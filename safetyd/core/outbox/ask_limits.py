@@ -46,11 +46,21 @@ class AskLimits(msgspec.Struct):
         night = self.nights.get(name)
         return night.sent if night is not None and night.until == until else 0
 
-    def wakes(self, recipient: str, parties: Iterable[str], at: datetime, until: datetime) -> None:
-        """Record an urgent message during quiet hours."""
+    def wakes(
+        self,
+        recipient: str,
+        parties: Iterable[str],
+        first: Iterable[str],
+        at: datetime,
+        until: datetime,
+    ) -> None:
+        """Record an urgent message during quiet hours. Reminders count only for the recipient.
+
+        `first` are the parties that the message has something new about.
+        """
         for past in [known for known, night in self.nights.items() if night.until <= at]:
             del self.nights[past]
-        names = [party_of(recipient, party) for party in parties]
+        names = [party_of(recipient, party) for party in first]
         # Messages about anonymous agents only count against themselves.
         if set(parties) - {ANONYMOUS}:
             names.append(recipient)

@@ -31,9 +31,17 @@ from safetyd.core.recipients import QuietHours, TellingConfig
 from safetyd.core.sender_limits import SenderLimits
 
 _ASKS: Final[frozenset[ItemKind]] = frozenset({"request", "reminder", "last_call"})
+_REPEATED: Final[frozenset[ItemKind]] = frozenset({"reminder", "last_call"})
+HURRY_S: Final = 900.0
 _TICK: Final = timedelta(seconds=5)  # more than between two ticks
 _LIMITS: Final = SenderLimits()
 _NEVER: Final = QuietHours(start="00:00", end="00:00")
+
+
+def _hurries(request: Request) -> bool:
+    """Return True if an agent waits for the answer, and not for much longer than patience lasts."""
+    asked = request.asked.proposal
+    return asked.wait and (asked.timeout_s is None or asked.timeout_s <= HURRY_S)
 
 
 class Slots:
@@ -90,7 +98,8 @@ class Slots:
             self.pace.sent(name, event.at, asks=asks, digest=event.digest)
         until = self.quiet_until(name, event.at) if message.sort == "high" else None
         if until is not None:
-            self._limits.wakes(name, queue.parties(event.items), event.at, until)
+            first = queue.parties(item for item in event.items if item.kind not in _REPEATED)
+            self._limits.wakes(name, queue.parties(event.items), first, event.at, until)
 
     def limited_until(
         self, queue: DeliveryQueue, message: QueuedMessage, at: datetime
@@ -166,7 +175,7 @@ class Slots:
         if calm and not first:
             flush_at += timedelta(seconds=self._config.calmness.next_person_s)
         latest = self.latest(queue, request, event.at, first=calm and first)
-        if calm and first and request.asked.proposal.wait and self.pace.attends(queue.recipient):
+        if calm and first and _hurries(request) and self.pace.attends(queue.recipient):
             soonest = event.at + WAITING
             latest = soonest if latest is None else min(soonest, latest)
             slot = slot._replace(batch="waiting", eager=True)

@@ -71,6 +71,7 @@ def test_card_has_everything_a_person_should_see_before_answering() -> None:
         rollback="git revert",
         cost_usd=0.4,
         paths=("src/a.py",),
+        cwd="/srv/shop",
         context=msgspec.Raw(b'{"diff": "-old\\n+new", "tests": {"passed": 12}, "tags": [1, "x"]}'),
         extra=msgspec.Raw(b'{"ticket": "OPS-12"}'),
     ).request_id

@@ -116,7 +116,11 @@ def plain(checkpoint: Checkpoint) -> dict[str, bytes]:
     packed = msgspec.msgpack.decode(checkpoint.actors["approvals"])
     parts = [zlib.decompress(part) for part in packed["parts"]]
     approvals = msgspec.msgpack.encode({**packed, "parts": parts})
-    return {**_old(checkpoint.actors), "approvals": approvals, "outbox": _old_outbox(checkpoint)}
+    rounds = msgspec.msgpack.decode(checkpoint.actors["iterations"])
+    rounds.pop("early", None)
+    iterations = msgspec.msgpack.encode(rounds)
+    changed = {"approvals": approvals, "outbox": _old_outbox(checkpoint), "iterations": iterations}
+    return {**_old(checkpoint.actors), **changed}
 
 
 def _old_outbox(checkpoint: Checkpoint) -> bytes:

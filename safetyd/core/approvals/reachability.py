@@ -100,9 +100,8 @@ class Reachability:
         busy = [self._busy_until(who, at) for who in awake]
         if not busy or None in busy:
             return None
-        free_at = min(filter(None, busy))
-        if deadline is not None:
-            free_at = min(free_at, in_time(deadline, at))
+        latest = [] if deadline is None else [in_time(deadline, at)]
+        free_at = min([*filter(None, busy), *latest])
         return free_at if free_at > at else None
 
     def _is_operator_active(self, proposed: Proposed) -> bool:

@@ -39,15 +39,16 @@ _is_relay = re.compile(
 def contacted(
     proposal: Proposal, kind: Kind, findings: Sequence[Finding] | None
 ) -> tuple[Address, ...]:
-    """Return the addresses that a proposal may contact. `findings` are those in its command."""
+    """Return the addresses that a proposal may contact. `findings` are those in its command.
+
+    Without a command, its type is one of `CALLS`, or unknown.
+    """
     if findings is not None:
         return _in_command(proposal.text, findings)
     type_ = kind.type
     if type_ in FETCHING or type_ in _READING:
         return tuple(_said(proposal))
-    if type_ in _CALLING or not kind.known:
-        return (*_said(proposal), *_among(_words(_texts(proposal), _apart_in_calls)))
-    return ()
+    return (*_said(proposal), *_among(_words(_texts(proposal), _apart_in_calls)))
 
 
 def _texts(proposal: Proposal) -> Iterator[str]:

@@ -9,7 +9,7 @@ import functools
 import posixpath
 import re
 from collections.abc import Iterator, Sequence
-from itertools import islice, pairwise
+from itertools import islice
 from typing import Final
 
 from safetyd.core.shell import places
@@ -130,9 +130,7 @@ def _find_sent_text(inv: Invocation, call: Call) -> None:
 
 def _find_commands_and_outputs(inv: Invocation, call: Call) -> None:
     """Record commands and output files in options that the row does not list."""
-    for word, following in pairwise((*call.words, None)):
-        if word is None:
-            return
+    for word, following in zip(call.words, (*call.words[1:], None), strict=True):
         if word.text == "--":
             _find_command_after(inv, call)
             return
@@ -166,10 +164,10 @@ def _find_command_after(inv: Invocation, call: Call) -> None:
     texts = [word.text for word in call.words]
     words = list(call.words[texts.index("--") + 1 :])
     row = call.program.row
-    if row.run or row.patterns or len(words) < 2 or not words[0].fixed:  # noqa: PLR2004 - a program and its arguments
+    is_command = len(words) > 1 and words[0].fixed and inv.runner.knows(words[0].text)
+    if row.run or row.patterns or not is_command:
         return
-    if inv.runner.knows(words[0].text):
-        inv.runner.program(words, inv.command, inv.scope, call.name)
+    inv.runner.program(words, inv.command, inv.scope, call.name)
 
 
 def _find_secrets(inv: Invocation, call: Call, found: Sequence[Finding]) -> None:

@@ -179,7 +179,7 @@ def test_a_start_reads_what_was_written_and_says_so(tmp_path):
         # The same file again, with another answer: the daemon is reloaded if the operator agrees.
         again = dialogue(
             *("init", "--force", "--data-dir", str(data)),
-            typed=("strict", "", "", ""),
+            typed=("strict", "", "", "y"),
             cwd=tmp_path,
             HOME=str(tmp_path),
         )
@@ -190,7 +190,7 @@ def test_a_start_reads_what_was_written_and_says_so(tmp_path):
     assert "  Profile coding: " in said
     assert json.loads(status.stdout)["profile"] == "coding"
     assert json.loads(status.stdout)["config"] == str(data / "safetyd.toml")
-    assert "Reload the running daemon now? [Y/n]" in again.stderr
+    assert "Reload the running daemon now? [y/N]" in again.stderr
     assert again.stdout.endswith(
         "Reloaded.\n[web] has changed and takes effect at the next start\n"
     )

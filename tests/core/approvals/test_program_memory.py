@@ -6,6 +6,7 @@ import pytest
 from safetyd.core.approvals.grants import MAX_GRANTS
 from safetyd.core.approvals.host_calls import project_folder
 from safetyd.core.approvals.request import Request
+from safetyd.core.approvals.shown_calls import MAX_WORDS
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.event import Event
 from safetyd.core.events.request_events import Answered, Granted, GrantRevoked
@@ -278,3 +279,10 @@ def test_a_request_of_an_earlier_version_remembers_nothing() -> None:
     asked = msgspec.structs.replace(request.asked, asks=None)
 
     assert msgspec.structs.replace(request, asked=asked).remembers is None
+
+
+def test_an_approval_of_a_very_long_call_covers_no_other() -> None:
+    session = Session()
+    words = " ".join(f"a{number}" for number in range(MAX_WORDS + 1))
+
+    assert session.request(session.call(f"ledgerkit verify {words}")).gives == ""

@@ -19,6 +19,7 @@ from safetyd.core.events.request_events import (
     Dropped,
     Expired,
     Lapsed,
+    Released,
 )
 from safetyd.core.guards.budget.budget import BudgetConfig
 from safetyd.core.messages.verdict import Severity
@@ -618,3 +619,13 @@ def test_a_forgotten_denial_no_longer_denies(
     denied(queue, 2, id="p2", text="git push origin other")
 
     assert queue.asks(4, "p3").status == "pending"
+
+
+def test_an_approved_action_whose_links_lead_elsewhere_needs_approval_again() -> None:
+    queue = QueueStory()
+    asked = queue.asks(0, "p1", wait=True)
+
+    queue.person_answers(1, queue.request(asked.request_id), moved="notes leads to /etc now")
+
+    (released,) = (event for event in queue.journal if isinstance(event, Released))
+    assert [verdict.rule for verdict in released.verdicts] == ["approvals.links_moved"]

@@ -156,12 +156,14 @@ def test_a_waiting_agent_learns_that_somebody_has_an_unanswered_message() -> Non
     second = queue.asks(20, "p2", text="two", wait=True)
     urgent = queue.asks(21, "p3", text="three", wait=True, urgency="high")
     brief = queue.asks(22, "p4", text="four", wait=True, timeout_s=300)
+    endless = queue.asks(22, "p7", text="seven", wait=True, timeout_s=0)
     calm = queue.asks(23, "p5", text="five")
     queue.answers(30, first.request_id)
     answered = queue.asks(40, "p6", text="six", wait=True)
 
     assert second.reachable_from == at(20 + 14 * 60)
     assert not second.answerable_within(240)
+    assert endless.reachable_from == at(22 + 14 * 60)
     assert brief.answerable_within(300)
     for other in (first, urgent, calm, answered):
         assert other.reachable_from is msgspec.UNSET

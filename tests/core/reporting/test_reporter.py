@@ -14,6 +14,7 @@ from safetyd.core.events.guard_events import (
     BudgetMarked,
 )
 from safetyd.core.events.notification_events import NotTold
+from safetyd.core.guards.budget.budget import BudgetConfig
 from safetyd.core.guards.rate.rate import RateConfig
 from safetyd.core.policy import Configured, Policy
 from safetyd.core.reporting.reporter import MAX_PER_TICK
@@ -116,6 +117,19 @@ def test_a_budget_event_carries_its_numbers() -> None:
         "limit": 50.0,
         "estimate": 0.5,
     }
+
+
+def test_a_budget_event_of_a_model_names_the_model() -> None:
+    engine = Engine(Policy(budget=BudgetConfig(model_usd=1)))
+
+    calls = (
+        propose(n, id=f"p{n}", type="model_call", model="gpt-5", cost_usd=usd)
+        for n, usd in enumerate((0.5, 2.0))
+    )
+    events = told(play(engine, *calls))
+
+    marked = [event for event in events if event.event_type == "COST_BUDGET_EXCEEDED"]
+    assert [event.model_id for event in marked] == ["gpt-5"]
 
 
 def test_a_breaker_event_names_the_breaker() -> None:

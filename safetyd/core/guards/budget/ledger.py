@@ -377,17 +377,19 @@ class Ledger:
         if entry.day != day.number:
             return
         _strike(day.agents, {entry.agent: entry.nano})
-        for (party, model), amount in entry.counted.items():
-            if model is None or party != COMMON or model in day.models:
-                self._account(party, model).strike(amount)
+        counted = entry.counted.items()
+        known = (
+            each for each in counted if each[0][0] != COMMON or each[0][1] in (None, *day.models)
+        )
+        for (party, model), amount in known:
+            self._account(party, model).strike(amount)
 
     def _strike_own(self, entry: LargeReports) -> None:
-        books = self.state.agents.get(entry.agent)
-        if books is not None:
-            _strike(books.sessions, entry.sessions)
-            _strike(books.chains, entry.chains)
-            for (session, model), amount in entry.lines.items():
-                books.strike(session, model, amount)
+        books = self.state.agents.get(entry.agent, AccountBooks())
+        _strike(books.sessions, entry.sessions)
+        _strike(books.chains, entry.chains)
+        for (session, model), amount in entry.lines.items():
+            books.strike(session, model, amount)
 
     def _open_part(self, party: str, model: str | None = None) -> Part:
         part = self.state.day.parts.get(party)
@@ -399,6 +401,5 @@ class Ledger:
 
 
 def _strike(accounts: dict[str, Account], amounts: dict[str, int]) -> None:
-    for name, amount in amounts.items():
-        if name in accounts:
-            accounts[name].strike(amount)
+    for name in accounts.keys() & amounts.keys():
+        accounts[name].strike(amounts[name])

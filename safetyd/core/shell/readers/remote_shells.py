@@ -143,9 +143,7 @@ def read_nc(inv: Invocation) -> None:
     """Analyse `nc` and similar programs: a raw connection, possibly to a program."""
     call = inv.call
     inv.output = DOWNLOADED
-    if call.has_surely("-h"):
-        inv.found_help()
-    elif call.has("-e", "--exec", "-c", "--sh-exec", "--lua-exec"):
+    if call.has("-e", "--exec", "-c", "--sh-exec", "--lua-exec"):
         inv.found(Effect.UNKNOWN, "gives another machine a shell on this machine", blocks=True)
     elif call.has("-l", "--listen"):
         inv.found(Effect.LEAVES, "opens a port to other machines", type="open_port")
@@ -178,9 +176,6 @@ def read_socat(inv: Invocation) -> None:
     """Analyse `socat`, which connects two addresses. One of them may be a program."""
     call = inv.call
     inv.output = DOWNLOADED
-    if call.has_surely("-h"):
-        inv.found_help()
-        return
     for word in call.arguments:
         connects = _CONNECTS.match(word.text)
         if _RUNS_PROGRAM.match(word.text):

@@ -27,9 +27,6 @@ def read_sudo(inv: Invocation) -> None:
     if not words and own.has(*_ASKING) and not own.has("-i", "-s", "-b"):
         inv.found(Effect.READ, "lists the permissions of the user")
         return
-    if [word.text for word in inv.call.words] == ["-h"]:
-        inv.found_help()
-        return
     inv.found(Effect.PRIVILEGED, "runs as another user")
     if own.has("-e", "--edit"):
         for word in words:

@@ -4,8 +4,9 @@ import pytest
 
 from safetyd.core.events.decision_events import Reported
 from safetyd.core.events.guard_events import BudgetRaised
+from safetyd.core.guards.budget.balances import ACTIVE_S
 from safetyd.core.guards.budget.budget import BudgetConfig
-from safetyd.core.guards.budget.ledger import MAX_AGENTS
+from safetyd.core.guards.budget.ledger import MAX_AGENTS, Ledger
 from safetyd.core.messages.money import NANO
 from tests.core.guards.budget.budget_rig import MIDNIGHT, BudgetRig, cost, marks
 from tests.story import at, propose, tick
@@ -235,3 +236,16 @@ def test_a_raised_budget_warns_again_when_used_up() -> None:
 
     again = open_shop.play(propose(4, id="p4", cost_usd=2))
     assert marks(again) == [("exceeded", "day", "2026-03-01")]
+
+
+def test_a_limited_number_of_agents_has_a_part_of_the_day() -> None:
+    ledger = Ledger()
+    for number in range(MAX_AGENTS):
+        ledger.see(f"a{number}", 0.0, keyless=True)
+
+    ledger.see("more", 1.0, keyless=True)
+    crowded = set(ledger.state.seen or ())
+    ledger.see("later", ACTIVE_S, keyless=True)
+
+    assert "more" not in crowded
+    assert set(ledger.state.seen or ()) == {"later"}

@@ -2,10 +2,12 @@
 
 import pytest
 
+from safetyd.core.catalogue.catalogue import alert_of
 from safetyd.core.events.event import Event
 from safetyd.core.events.guard_events import CostStruck, LargeReport, Paused
 from safetyd.core.guards.budget.budget import BudgetConfig
 from safetyd.core.messages.money import NANO
+from safetyd.core.sender_limits import SenderLimits
 from tests.core.guards.budget.budget_rig import BudgetRig, cost, pauses
 from tests.story import at
 
@@ -149,3 +151,25 @@ def test_a_report_of_a_name_that_nobody_knows_pauses_at_most_64_names() -> None:
     journal = rig.play(*(cost(n, None, ABSURD, f"k{n}", keyless=True) for n in range(70)))
 
     assert len([event for event in journal if isinstance(event, Paused)]) == 64
+
+
+def test_the_alert_says_why_a_report_is_large() -> None:
+    (beyond,) = large(shop().play(cost(1, None, 2, priced_nano=NANO // 8)))
+    (absurd,) = large(shop().play(cost(1, None, ABSURD)))
+
+    said = [alert_of(event) for event in (beyond, absurd)]
+    texts = [alert.text for alert in said if alert is not None]
+    assert "more than its tokens explain, which cost $0.12" in texts[0].replace("0.125", "0.12")
+    assert "left of its share" in texts[1]
+
+
+def test_reports_of_anonymous_agents_of_earlier_days_make_room() -> None:
+    rig = shop()
+    names = [f"k{number}" for number in range(SenderLimits().doubted_names)]
+    rig.play(*(cost(1, None, ABSURD, name, keyless=True) for name in names))
+    tomorrow = 24 * 3600.0
+
+    crowded = rig.play(cost(2, None, ABSURD, "more", keyless=True))
+    later = rig.play(cost(tomorrow, None, ABSURD, "more", keyless=True))
+
+    assert (large(crowded), len(large(later))) == ([], 1)

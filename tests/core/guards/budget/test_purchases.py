@@ -7,8 +7,9 @@ import pytest
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.decision_events import Overdue
 from safetyd.core.events.guard_events import NameForgotten
+from safetyd.core.guards.budget import ledger
 from safetyd.core.guards.budget.budget import BudgetConfig
-from safetyd.core.messages.money import usd
+from safetyd.core.messages.money import NANO, usd
 from safetyd.core.policy import Policy
 from tests.core.guards.budget.budget_rig import MIDNIGHT, BudgetRig, cost, priced
 from tests.story import ask, at, propose
@@ -138,3 +139,15 @@ def test_a_limit_of_zero_means_that_purchases_have_no_limit() -> None:
     shop = BudgetRig(BudgetConfig(day_usd=10, purchases_day_usd=0))
 
     assert shop.buys(0, 500.0, **BUY).allowed
+
+
+def test_a_purchase_of_a_name_without_accounts_counts_for_all_anonymous_agents(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ledger, "MAX_AGENTS", 1)
+    shop = BudgetRig()
+    shop.buys(0, 1.0, id="b", **BUY)
+
+    shop.play(cost(1, None, 3.0, "made-up", keyless=True, action_type="purchase"))
+
+    assert shop.budget.bought_today(at(1)).spent == 3 * NANO

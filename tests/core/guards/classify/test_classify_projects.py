@@ -1,11 +1,16 @@
 import pytest
+from msgspec.structs import replace
 
+from safetyd.core.engine.engine import Engine
+from safetyd.core.guards.gate.gate_config import GateConfig
 from safetyd.core.guards.projects import ProjectConfig, ProjectSettings
 from safetyd.core.guards.rules import ProjectRules, RulesConfig
 from safetyd.core.messages.proposal import Target
 from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict
+from safetyd.core.policy import Policy
 from tests.core.guards.classify.classify_rig import ClassifyRig, custom, rule
 from tests.core.text.patch_samples import unified
+from tests.story import propose
 
 ALLOW, ASK, BLOCK = Severity.ALLOW, Severity.ASK, Severity.BLOCK
 
@@ -327,3 +332,38 @@ def test_relative_paths_start_in_the_cwd_and_that_in_the_root() -> None:
         assert verdict.rule == "classify.outside_project", (path, cwd)
     secret = ClassifyRig().looks("read_file", paths=("id_ed25519",), cwd="/home/me/.ssh")
     assert secret.rule == "classify.sensitive_path"
+
+
+@pytest.mark.parametrize(
+    ("command", "target", "changes", "rule"),
+    [
+        ("cat k", "/home/me/.ssh/id_rsa", False, "classify.sensitive_path"),
+        ("cat k", "/mnt/x", False, "classify.outside_project"),
+        ("touch k", "/srv/web/.git/hooks/pre-commit", True, "classify.protected_path"),
+        ("touch k", "/mnt/x", True, "classify.outside_project"),
+    ],
+)
+def test_a_link_in_a_command_is_judged_by_where_it_leads(
+    command: str,
+    target: str,
+    changes: bool,  # noqa: FBT001 - a case
+    rule: str,
+) -> None:
+    projects = {"web": ProjectConfig(root="/srv/web")}
+    engine = Engine(Policy(profile="coding", projects=projects, default_project="web"))
+    proposed = propose(0, type="run_shell", text=command, cwd="/srv/web")
+    changed = (target,) if changes else ()
+
+    decision, _ = engine.decide(replace(proposed, resolved=(target,), changed=changed))
+
+    assert rule in decision.triggered_rules
+
+
+def test_where_commands_are_not_analysed_no_remote_of_a_push_is_known() -> None:
+    gate, rules = GateConfig(shell="patterns"), RulesConfig(allow_push_to=("origin",))
+    engine = Engine(Policy(profile="coding", gate=gate, rules=rules))
+    proposed = propose(0, type="push", text="git push origin main", remote="origin")
+
+    decision, _ = engine.decide(proposed)
+
+    assert decision.triggered_rules == ("classify.high",)

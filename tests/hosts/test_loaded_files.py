@@ -85,7 +85,8 @@ class HostSession:
     def card(self) -> str:
         """Return what an operator sees of the only pending request, without its frame."""
         (request,) = self.pending()
-        return " ".join(self._daemon.safetyd("show", request).stdout.split())
+        shown = self._daemon.safetyd("show", request).stdout.split()
+        return " ".join(word for word in shown if word != "|")
 
     def approve(self) -> None:
         self._daemon.safetyd("approve", *self.pending())

@@ -118,7 +118,8 @@ def test_a_dangerous_word_is_covered_in_no_place(
     places = list(range(1, len(words) + 1))
     if dangerous[0] in "+@S":  # as the value of an option that takes any text, it is harmless
         places = [at for at in places if words[at - 1][0] != "-"]
-    at = data.draw(st.sampled_from(places))
+    # The value of `-bench` is a pattern for names of functions, whatever it looks like.
+    at = data.draw(st.sampled_from([at for at in places if words[at - 1] != "-bench"]))
 
     assert not is_covered(" ".join((*words[:at], dangerous, *words[at:])))
 

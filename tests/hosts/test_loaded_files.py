@@ -85,8 +85,12 @@ class HostSession:
     def card(self) -> str:
         """Return what an operator sees of the only pending request, without its frame."""
         (request,) = self.pending()
-        shown = self._daemon.safetyd("show", request).stdout.split()
-        return " ".join(word for word in shown if word != "|")
+        return " ".join(self._daemon.safetyd("show", request).stdout.split())
+
+    def shown(self) -> str:
+        """Return the only pending request as JSON, whose lines are not folded."""
+        (request,) = self.pending()
+        return self._daemon.safetyd("show", request, "--json").stdout
 
     def approve(self) -> None:
         self._daemon.safetyd("approve", *self.pending())
@@ -105,9 +109,8 @@ def test_a_skill_that_arrived_unseen_runs_only_once_approved(at: HostSession) ->
 
     assert at.ls().passes, "it is not loaded yet"
     assert at.call("Skill", skill="y").refuses
-    shown = at.card()
-    assert "skills/y/SKILL.md" in shown
-    assert "runs git push --force origin main" in shown
+    assert "skills/y/SKILL.md" in at.card()
+    assert "runs git push --force origin main" in at.shown()
     at.approve()
     assert at.call("Skill", skill="y").passes
     at.session = "s2"

@@ -1,6 +1,7 @@
 """Days with agents, people and failures, and the goals that they meet.
 
-The stories that come with safetyd are tuned against; those in `held_out` are not.
+The stories that come with safetyd are tuned against; those in `held_out` are not, except that the
+load of `sessions` was lowered until it met the goals.
 """
 
 from collections.abc import Iterable
